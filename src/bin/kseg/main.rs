@@ -1,0 +1,3 @@
+//! The program `kseg`.
+
+fn main() {}

@@ -1,0 +1,101 @@
+//! The error that every decoder of [`crate::format`] returns.
+
+use std::fmt;
+
+/// Bytes that do not hold the structure they were taken for.
+///
+/// Says which structure, which field of it, where, and why. The path of the file is added by
+/// the caller that knows it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{structure}{} {kind} (at position {position})", FieldName(.field))]
+#[non_exhaustive]
+pub struct DecodeError {
+    /// The structure that was being read, in plain words: "record batch", "offset index".
+    pub structure: &'static str,
+    /// The field at fault, by Kafka's name; empty if the structure as a whole is.
+    pub field: &'static str,
+    /// Byte position from the beginning of the input.
+    pub position: u64,
+    /// What is wrong.
+    pub kind: DecodeErrorKind,
+}
+
+impl DecodeError {
+    /// An error in `field` of `structure` at byte `position`.
+    #[must_use]
+    pub fn new(
+        structure: &'static str,
+        field: &'static str,
+        position: u64,
+        kind: DecodeErrorKind,
+    ) -> Self {
+        Self {
+            structure,
+            field,
+            position,
+            kind,
+        }
+    }
+}
+
+/// A field name with the space before it, or nothing.
+struct FieldName<'a>(&'a &'static str);
+
+impl fmt::Display for FieldName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", self.0)
+        }
+    }
+}
+
+/// Why bytes could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// The input ends before the structure does. Both in bytes.
+    #[error("needs {needed} bytes, {available} are there")]
+    Truncated {
+        /// Bytes the structure takes.
+        needed: u64,
+        /// Bytes that are there.
+        available: u64,
+    },
+    /// A number below the smallest legal one.
+    #[error("is {found}, below the minimum of {minimum}")]
+    BelowMinimum {
+        /// The value found.
+        found: i64,
+        /// The smallest legal value.
+        minimum: i64,
+    },
+    /// A value other than the one the format demands.
+    #[error("is {found}, expected {expected}")]
+    Unexpected {
+        /// The value found, as text.
+        found: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// The stored checksum does not match the bytes it covers.
+    #[error("checksum is {stored:#010x}, computed {computed:#010x}")]
+    Checksum {
+        /// The checksum in the file.
+        stored: u32,
+        /// The checksum of the bytes in the file.
+        computed: u32,
+    },
+    /// A version this crate does not know.
+    #[error("version {found} is not known (newest known: {newest})")]
+    UnknownVersion {
+        /// The version found.
+        found: i64,
+        /// The newest version that can be read.
+        newest: i64,
+    },
+    /// Text that does not parse.
+    #[error("is not readable: {0}")]
+    Text(String),
+}

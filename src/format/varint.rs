@@ -1,0 +1,115 @@
+//! Variable-length integers of record bodies: seven bits a byte, low group first, zigzag.
+//!
+//! Decides `org.apache.kafka.common.utils.ByteUtils`.
+
+/// A varint (at most 5 bytes) at the beginning of `bytes`, and how many bytes it takes.
+///
+/// `None` if the bytes end inside it or it is longer than 5 bytes.
+#[must_use]
+pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
+    let (raw, size) = read_unsigned(bytes, 5)?;
+    // Bits above the 32nd are dropped, as Java's int arithmetic does.
+    #[expect(clippy::cast_possible_truncation, reason = "Java drops the same bits")]
+    let raw = raw as u32;
+    Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
+}
+
+/// A varlong (at most 10 bytes) at the beginning of `bytes`, and how many bytes it takes.
+///
+/// `None` if the bytes end inside it or it is longer than 10 bytes.
+#[must_use]
+pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
+    let (raw, size) = read_unsigned(bytes, 10)?;
+    Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
+}
+
+fn read_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for (index, byte) in bytes.iter().take(max_size).enumerate() {
+        // At most 63: ten bytes of seven bits. The shift drops what does not fit, as Java does.
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}
+
+/// Appends `value` as a varint.
+pub fn write_varint(value: i32, out: &mut Vec<u8>) {
+    write_unsigned(
+        u64::from(((value << 1) ^ (value >> 31)).cast_unsigned()),
+        out,
+    );
+}
+
+/// Appends `value` as a varlong.
+pub fn write_varlong(value: i64, out: &mut Vec<u8>) {
+    write_unsigned(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
+}
+
+fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "below 0x80")]
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn kafka_encodings() {
+        // From ByteUtilsTest: value and the bytes Java writes.
+        let cases: [(i32, &[u8]); 7] = [
+            (0, &[0]),
+            (-1, &[1]),
+            (1, &[2]),
+            (63, &[0x7e]),
+            (-64, &[0x7f]),
+            (64, &[0x80, 0x01]),
+            (i32::MAX, &[0xfe, 0xff, 0xff, 0xff, 0x0f]),
+        ];
+        for (value, bytes) in cases {
+            let mut out = Vec::new();
+            write_varint(value, &mut out);
+            assert_eq!(out, bytes);
+            assert_eq!(read_varint(bytes), Some((value, bytes.len())));
+        }
+    }
+
+    #[test]
+    fn overlong_and_cut_are_refused() {
+        assert_eq!(read_varint(&[0x80; 5]), None);
+        assert_eq!(read_varint(&[0x80, 0x80]), None);
+        assert_eq!(read_varlong(&[0x80; 10]), None);
+        assert_eq!(read_varint(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn varint_round_trip(value: i32) {
+            let mut out = Vec::new();
+            write_varint(value, &mut out);
+            prop_assert_eq!(read_varint(&out), Some((value, out.len())));
+        }
+
+        #[test]
+        fn varlong_round_trip(value: i64) {
+            let mut out = Vec::new();
+            write_varlong(value, &mut out);
+            prop_assert_eq!(read_varlong(&out), Some((value, out.len())));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = read_varint(&bytes);
+            let _ = read_varlong(&bytes);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Reads Apache Kafka log directories and answers as a broker would.
+//!
+//! The layers, each using only those to its right:
+//!
+//! ```text
+//! report -> { state, log } -> format
+//! ```
+//!
+//! - [`format`]: bytes to values and back, one module per on-disk format. No I/O, no state.
+//! - [`log`]: files. Memory maps, segments, partition directories, broker log directories.
+//! - [`report`]: one module per question, each folding a partition into rows that serialise.
+//!
+//! Names are Kafka's own in Rust case. An *offset* is a logical place in a partition, a
+//! *position* a byte place in a file. The reference is Kafka 4.3.1.
+
+pub mod error;
+pub mod format;
+pub mod log;
+pub mod report;
+
+pub use error::{DecodeError, DecodeErrorKind};

@@ -1,0 +1,1 @@
+//! Files: memory maps, segments, partition directories, broker log directories.

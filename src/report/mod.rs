@@ -1,0 +1,1 @@
+//! One module per question: folds a partition into rows that serialise.

@@ -7,12 +7,16 @@
 //! Layouts are those of Kafka 4.3.1 with the older ones beside them.
 
 pub mod control_record;
+pub mod offset_index;
 pub mod record;
 pub mod record_batch;
+pub mod time_index;
 pub mod varint;
 
+mod index_rows;
 mod sentinel;
 
+pub use index_rows::IndexRows;
 pub use sentinel::{
     NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP,
 };

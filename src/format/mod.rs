@@ -9,6 +9,7 @@
 pub mod aborted_txn;
 pub mod control_record;
 pub mod offset_index;
+pub mod producer_snapshot;
 pub mod record;
 pub mod record_batch;
 pub mod time_index;

@@ -7,6 +7,7 @@
 //! Layouts are those of Kafka 4.3.1 with the older ones beside them.
 
 pub mod aborted_txn;
+pub mod checkpoint;
 pub mod control_record;
 pub mod offset_index;
 pub mod producer_snapshot;
@@ -17,6 +18,7 @@ pub mod varint;
 
 mod index_rows;
 mod sentinel;
+mod text;
 
 pub use index_rows::IndexRows;
 pub use sentinel::{

@@ -9,6 +9,7 @@
 pub mod aborted_txn;
 pub mod checkpoint;
 pub mod control_record;
+pub mod leader_epoch_checkpoint;
 pub mod offset_index;
 pub mod producer_snapshot;
 pub mod record;

@@ -9,8 +9,10 @@
 pub mod aborted_txn;
 pub mod checkpoint;
 pub mod control_record;
+pub mod kafka_uuid;
 pub mod leader_epoch_checkpoint;
 pub mod offset_index;
+pub mod partition_metadata;
 pub mod producer_snapshot;
 pub mod record;
 pub mod record_batch;

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod control_record;
 pub mod kafka_uuid;
 pub mod leader_epoch_checkpoint;
+pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;
 pub mod producer_snapshot;

@@ -8,6 +8,7 @@
 
 pub mod aborted_txn;
 pub mod checkpoint;
+pub mod clean_shutdown;
 pub mod control_record;
 pub mod kafka_uuid;
 pub mod leader_epoch_checkpoint;
@@ -15,6 +16,7 @@ pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;
 pub mod producer_snapshot;
+pub mod quorum_state;
 pub mod record;
 pub mod record_batch;
 pub mod time_index;

@@ -12,6 +12,7 @@ pub mod clean_shutdown;
 pub mod control_record;
 pub mod kafka_uuid;
 pub mod leader_epoch_checkpoint;
+pub mod legacy_record;
 pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;

@@ -10,6 +10,7 @@ pub mod aborted_txn;
 pub mod checkpoint;
 pub mod clean_shutdown;
 pub mod control_record;
+pub mod file_name;
 pub mod kafka_uuid;
 pub mod leader_epoch_checkpoint;
 pub mod legacy_record;

@@ -9,9 +9,11 @@
 pub mod aborted_txn;
 pub mod checkpoint;
 pub mod clean_shutdown;
+pub mod compact;
 pub mod control_record;
 pub mod file_name;
 pub mod kafka_uuid;
+pub mod kraft_control_record;
 pub mod leader_epoch_checkpoint;
 pub mod legacy_record;
 pub mod meta_properties;

@@ -1,10 +1,10 @@
 //! Names in log directories: parsed and built in one place.
 //!
-//! | type               | names of                                   | decides |
-//! |--------------------|--------------------------------------------|---------|
-//! | [`LogDirFileName`] | files directly in a log directory          | `LogManager`, `LogLoader` |
-//! | [`PartitionDirName`] | directories of partitions                | `LocalLog.parseTopicPartitionName` |
-//! | [`LogFileName`]    | files in the directory of a partition      | `LogFileUtils`, `Snapshots` |
+//! | type                 | names of                              | decides                     |
+//! |----------------------|---------------------------------------|-----------------------------|
+//! | [`LogDirFileName`]   | files directly in a log directory     | `LogManager`                |
+//! | [`PartitionDirName`] | directories of partitions             | `LocalLog`                  |
+//! | [`LogFileName`]      | files in the directory of a partition | `LogFileUtils`, `Snapshots` |
 //!
 //! Numbers are ASCII digits. Kafka writes 20 of them, but under a few locales with other digits;
 //! such names are reported as [`LogFileKind::NotANumber`].

@@ -1,12 +1,16 @@
 //! The values of the control records that only KRaft files have: types 2 to 6.
 //!
-//! | type | fields |
-//! |------|--------|
-//! | LEADER_CHANGE   | int16 Version; int32 LeaderId; Voters and GrantingVoters, arrays of int32 VoterId, in version 1 also uuid VoterDirectoryId |
-//! | SNAPSHOT_HEADER | int16 Version; int64 LastContainedLogTimestamp |
-//! | SNAPSHOT_FOOTER | int16 Version |
-//! | KRAFT_VERSION   | int16 Version; int16 KRaftVersion |
-//! | KRAFT_VOTERS    | int16 Version; Voters, an array of: int32 VoterId; uuid VoterDirectoryId; Endpoints, an array of string Name, string Host, uint16 Port; int16 MinSupportedVersion, int16 MaxSupportedVersion |
+//! | type            | fields                                                             |
+//! |-----------------|--------------------------------------------------------------------|
+//! | LEADER_CHANGE   | int16 Version; int32 LeaderId; Voters; GrantingVoters              |
+//! | - each voter    | int32 VoterId; in layout 1 also uuid VoterDirectoryId              |
+//! | SNAPSHOT_HEADER | int16 Version; int64 LastContainedLogTimestamp                     |
+//! | SNAPSHOT_FOOTER | int16 Version                                                      |
+//! | KRAFT_VERSION   | int16 Version; int16 KRaftVersion                                  |
+//! | KRAFT_VOTERS    | int16 Version; Voters                                              |
+//! | - each voter    | int32 VoterId; uuid VoterDirectoryId; Endpoints; KRaftVersionFeature |
+//! | - each endpoint | string Name; string Host; uint16 Port                              |
+//! | - KRaftVersionFeature | int16 MinSupportedVersion; int16 MaxSupportedVersion         |
 //!
 //! All are flexible ([`super::compact`]). Version is a field like the others and does not choose
 //! the layout: Kafka 4.3.1 reads every value as version 0, whatever it says

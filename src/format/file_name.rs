@@ -101,7 +101,7 @@ impl LogFileName {
     ///
     /// As in Kafka the number is what stands before the first dot, and the suffix is all that
     /// tells the kind: `5.log` is taken for the log of base offset 5, though Kafka would never
-    /// write that name. [`LogFileName::to_string`] gives the name it would.
+    /// write that name. The `Display` form is the name it would.
     #[must_use]
     pub fn parse(name: &str) -> Self {
         let suffixed = [

@@ -10,7 +10,8 @@ use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record::Record;
 use crate::format::record_batch::{
-    HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH, RecordBatchHeader,
+    HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH,
+    RecordBatchHeader,
 };
 
 /// Batches up to this size are small enough for the next header to be worth fetching ahead.
@@ -146,7 +147,9 @@ impl<'f> BatchWalk<'f> {
             None => self.window.at(self.file, position, HEADER_SIZE)?,
         };
         let readable = ReadableFields::from_prefix(head);
-        let head_is_zero = head.iter().all(|byte| *byte == 0);
+        // Fewer zeros than this may as well be the first bytes of a torn batch's offset.
+        let head_is_zero =
+            head.len() >= HEADER_SIZE_UP_TO_MAGIC && head.iter().all(|byte| *byte == 0);
         let found = Found::from_header(readable, available);
         self.file.check_unchanged()?;
         match found {

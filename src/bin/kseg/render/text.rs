@@ -77,7 +77,7 @@ mod tests {
     fn every_time_prints() {
         assert_eq!(time(-1), "-");
         assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(time(1_795_968_162_862), "2026-11-29T15:22:42.862Z");
+        assert_eq!(time(1_795_968_162_862), "2026-11-29T16:02:42.862Z");
         assert_eq!(time(i64::MAX), "9223372036854775807");
         assert_eq!(time(i64::MIN), "-9223372036854775808");
         assert_eq!(time(-2), "1969-12-31T23:59:59.998Z");

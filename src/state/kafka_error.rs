@@ -25,10 +25,10 @@ impl KafkaError {
     pub const INVALID_PRODUCER_EPOCH: Self = Self(47);
     /// A write that does not fit the producer's transaction.
     pub const INVALID_TXN_STATE: Self = Self(48);
+    /// A marker of a coordinator that has been replaced.
+    pub const TRANSACTION_COORDINATOR_FENCED: Self = Self(52);
     /// Never produced by a 4.3.1 broker for an append.
     pub const UNKNOWN_PRODUCER_ID: Self = Self(59);
-    /// A marker of a coordinator that has been replaced.
-    pub const TRANSACTION_COORDINATOR_FENCED: Self = Self(74);
     /// A malformed batch or record.
     pub const INVALID_RECORD: Self = Self(87);
 

@@ -27,7 +27,7 @@ const TREE_BIT: u32 = 1 << 31;
 
 /// Where the map keeps an entry; good until entries are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
+pub struct Slot(u32);
 
 /// A map from `Long` keys with Java's iteration order.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ impl<V> JavaHashMap<V> {
 
     /// `HashMap.computeIfAbsent`: a new key goes to the *front* of its bucket, and the table
     /// grows before the insertion instead of after it.
-    pub(crate) fn compute_if_absent(&mut self, key: i64, make: impl FnOnce() -> V) -> Slot {
+    pub fn compute_if_absent(&mut self, key: i64, make: impl FnOnce() -> V) -> Slot {
         if self.heads.is_empty() || self.grows_on_compute() {
             self.resize();
         }

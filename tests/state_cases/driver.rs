@@ -26,7 +26,7 @@ const FILE_LEVEL: [&str; 5] = [
     "RECORD_LIST_TOO_LARGE",
 ];
 
-pub struct Driver {
+pub(crate) struct Driver {
     log: MemoryLog,
     manager: ProducerStateManager,
     offsets: StableOffsets,
@@ -49,11 +49,14 @@ fn is(value: &Value, key: &str, default: bool) -> bool {
 }
 
 fn config(scenario: &Value, key: &str, default: i64) -> i64 {
-    match &scenario["config"][key] {
-        Value::Null => default,
-        Value::String(text) => text.parse().unwrap(),
-        value => value.as_i64().unwrap(),
+    let value = &scenario["config"][key];
+    if value.is_null() {
+        return default;
     }
+    // Values are numbers or, as in Kafka's own configuration files, text.
+    value
+        .as_i64()
+        .unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
 }
 
 fn small(value: i64) -> i16 {
@@ -92,7 +95,7 @@ fn row_json(row: &AbortedTxnRow) -> Value {
 }
 
 impl Driver {
-    pub fn new(scenario: &Value) -> Self {
+    pub(crate) fn new(scenario: &Value) -> Self {
         let now = int(scenario, "startTimeMs", 1_700_000_000_000);
         let mut log = MemoryLog {
             segments: [(0, Segment::default())].into(),
@@ -134,7 +137,7 @@ impl Driver {
         }
     }
 
-    pub fn run(&mut self, step: &Value, expected: &Value) -> Value {
+    pub(crate) fn run(&mut self, step: &Value, expected: &Value) -> Value {
         let (kind, a) = step.as_object().unwrap().iter().next().unwrap();
         let outcome = match kind.as_str() {
             "append" => self.append(a, expected),
@@ -610,7 +613,7 @@ impl Driver {
         Ok(())
     }
 
-    pub fn finish(mut self, clean: bool) -> Value {
+    pub(crate) fn finish(mut self, clean: bool) -> Value {
         let mut producers: Vec<_> = self.manager.active_producers().collect();
         producers.sort_by_key(|entry| entry.producer_id());
         let mut report = json!({

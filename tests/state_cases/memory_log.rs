@@ -10,26 +10,26 @@ use kseg::state::{
     ProducerStateManager, Refusal,
 };
 
-pub type Batch = (RecordBatchHeader, Option<EndTransactionMarker>);
+pub(crate) type Batch = (RecordBatchHeader, Option<EndTransactionMarker>);
 
 #[derive(Default)]
-pub struct Segment {
-    pub batches: Vec<Batch>,
-    pub aborted: Vec<AbortedTxnRow>,
+pub(crate) struct Segment {
+    pub(crate) batches: Vec<Batch>,
+    pub(crate) aborted: Vec<AbortedTxnRow>,
 }
 
-pub struct MemoryLog {
-    pub segments: BTreeMap<i64, Segment>,
-    pub log_end_offset: i64,
-    pub snapshots: BTreeMap<i64, Vec<ProducerSnapshotRow>>,
+pub(crate) struct MemoryLog {
+    pub(crate) segments: BTreeMap<i64, Segment>,
+    pub(crate) log_end_offset: i64,
+    pub(crate) snapshots: BTreeMap<i64, Vec<ProducerSnapshotRow>>,
 }
 
 impl MemoryLog {
-    pub fn active_base_offset(&self) -> i64 {
+    pub(crate) fn active_base_offset(&self) -> i64 {
         *self.segments.last_key_value().unwrap().0
     }
 
-    pub fn active(&mut self) -> &mut Segment {
+    pub(crate) fn active(&mut self) -> &mut Segment {
         self.segments.last_entry().unwrap().into_mut()
     }
 
@@ -43,7 +43,7 @@ impl MemoryLog {
     }
 
     /// `LogSegment.truncateTo` for the segment that is the last one.
-    pub fn cut_active(&mut self, offset: i64) {
+    pub(crate) fn cut_active(&mut self, offset: i64) {
         let active = self.active();
         active
             .batches

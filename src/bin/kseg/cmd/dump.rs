@@ -217,7 +217,11 @@ impl Dump {
         context: &mut Context,
     ) -> anyhow::Result<DumpCounts> {
         let Self { options, sink, .. } = self;
-        let emit = |row: &DumpRow<'_>| sink.row(row, context);
+        let emit = |row: &DumpRow<'_>| {
+            // What was read behind a cut were zeros that are not in the file.
+            file.check_unchanged()?;
+            sink.row(row, context)
+        };
         match content {
             Content::Batches => dump_log(file, source, options, emit),
             Content::Rows(kind) => {

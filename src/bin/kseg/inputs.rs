@@ -91,16 +91,17 @@ impl Inputs {
         for problem in &checkpoints.problems {
             context.warn(&format!("{problem}; taken as not there"));
         }
+        let mut partitions = dir.partitions.iter().filter(|partition| {
+            let name = &partition.name;
+            self.filter
+                .wants_partition(Some(&name.topic), Some(name.partition))
+        });
+        if self.narrows_partitions() && partitions.clone().next().is_none() {
+            return Ok(0);
+        }
         visit(&Input::LogDir(dir), context)?;
         let mut wanted = 0;
-        for partition in &dir.partitions {
-            let name = &partition.name;
-            if !self
-                .filter
-                .wants_partition(Some(&name.topic), Some(name.partition))
-            {
-                continue;
-            }
+        for partition in &mut partitions {
             match PartitionDir::open(&partition.path) {
                 Ok(dir) => wanted += self.partition(&dir, Some(&checkpoints), context, visit)?,
                 Err(error) if error.is_not_found() => context.vanished(&partition.path),
@@ -129,7 +130,7 @@ impl Inputs {
     }
 
     fn narrows_partitions(&self) -> bool {
-        self.filter.topic.is_some() || self.filter.partition.is_some()
+        self.filter.narrows_partitions()
     }
 
     fn wanted_partition(&self) -> String {

@@ -384,6 +384,7 @@ impl Attributes {
     #[must_use]
     #[inline]
     pub fn compression_type(self) -> CompressionType {
+        #[expect(clippy::cast_sign_loss, reason = "0 to 7")]
         CompressionType((self.0 & Self::COMPRESSION_CODEC_MASK) as u8)
     }
 

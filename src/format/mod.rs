@@ -11,6 +11,7 @@ pub mod base64;
 pub mod checkpoint;
 pub mod clean_shutdown;
 pub mod control_record;
+pub mod internal_topic;
 pub mod kafka_uuid;
 pub mod leader_epoch_checkpoint;
 pub mod legacy_record;
@@ -21,6 +22,7 @@ pub mod producer_snapshot;
 pub mod quorum_state;
 pub mod record;
 pub mod record_batch;
+pub mod schema;
 pub mod time_index;
 pub mod varint;
 

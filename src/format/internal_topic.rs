@@ -1,0 +1,378 @@
+//! Records of Kafka's own topics, decoded by the name of the topic.
+//!
+//! | topic                   | key                          | value                               |
+//! |-------------------------|------------------------------|-------------------------------------|
+//! | `__consumer_offsets`, `__transaction_state`, `__share_group_state` | int16 type, message | int16 version, message; null deletes |
+//! | `__cluster_metadata`, `__remote_log_metadata` | null | uvarint frame version (1), uvarint type, uvarint version, message |
+//!
+//! The JSON is what kafka-dump-log prints of these topics: `{"type": "1", "data": {..}}` for a key,
+//! `{"version": "4", "data": {..}}` for its value (both numbers as text), and
+//! `{"type": "TOPIC_RECORD", "version": 0, "data": {..}}` for a value that names its type. Of
+//! `__remote_log_metadata` the tool prints Java objects; here it has the same form.
+//!
+//! Decides `CoordinatorRecordSerde`, `AbstractApiMessageSerde` and `DumpLogSegments`.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::base64;
+use super::schema::consumer_protocol::{
+    CONSUMER_PROTOCOL_ASSIGNMENT, CONSUMER_PROTOCOL_SUBSCRIPTION,
+};
+use super::schema::{
+    CoordinatorRecordType, Message, MetadataRecordType, group_coordinator, metadata,
+    remote_log_metadata, share_coordinator, share_group, streams_group, transaction_coordinator,
+};
+use super::varint::read_unsigned_varint;
+use crate::error::{DecodeError, DecodeErrorKind};
+
+/// The one frame version that Kafka reads. The preview of KRaft in 2.8 wrote 0.
+const FRAME_VERSION: i16 = 1;
+
+/// A topic whose records only Kafka writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InternalTopic {
+    /// `__consumer_offsets`: committed offsets and groups of every kind.
+    ConsumerOffsets,
+    /// `__transaction_state`: transactional ids.
+    TransactionState,
+    /// `__share_group_state`: what share groups have consumed.
+    ShareGroupState,
+    /// `__cluster_metadata`: the KRaft log, and its snapshots.
+    ClusterMetadata,
+    /// `__remote_log_metadata`: tiered segments.
+    RemoteLogMetadata,
+}
+
+impl InternalTopic {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::ConsumerOffsets,
+        Self::TransactionState,
+        Self::ShareGroupState,
+        Self::ClusterMetadata,
+        Self::RemoteLogMetadata,
+    ];
+
+    /// The internal topic of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|topic| topic.name() == name)
+    }
+
+    /// The topic's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConsumerOffsets => "__consumer_offsets",
+            Self::TransactionState => "__transaction_state",
+            Self::ShareGroupState => "__share_group_state",
+            Self::ClusterMetadata => "__cluster_metadata",
+            Self::RemoteLogMetadata => "__remote_log_metadata",
+        }
+    }
+
+    /// Where the record types of this topic are.
+    fn framing(self) -> Framing {
+        match self {
+            Self::ConsumerOffsets => Framing::Coordinator(&[
+                group_coordinator::RECORD_TYPES,
+                share_group::RECORD_TYPES,
+                streams_group::RECORD_TYPES,
+            ]),
+            Self::TransactionState => {
+                Framing::Coordinator(&[transaction_coordinator::RECORD_TYPES])
+            }
+            Self::ShareGroupState => Framing::Coordinator(&[share_coordinator::RECORD_TYPES]),
+            Self::ClusterMetadata => Framing::Metadata(metadata::RECORD_TYPES),
+            Self::RemoteLogMetadata => Framing::Metadata(remote_log_metadata::RECORD_TYPES),
+        }
+    }
+}
+
+/// How records of a topic say what they are.
+enum Framing {
+    /// By the number before the key.
+    Coordinator(&'static [&'static [CoordinatorRecordType]]),
+    /// By a number in the value.
+    Metadata(&'static [MetadataRecordType]),
+}
+
+/// Key and value of one record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecodedRecord {
+    /// The key.
+    pub key: Decoded,
+    /// The value.
+    pub value: Decoded,
+}
+
+/// A key or a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded {
+    /// Not there. As a value it deletes what the key names.
+    Null,
+    /// In Kafka's form of JSON.
+    Json(Value),
+    /// Bytes that are shown as they are, and why.
+    Raw(Undecoded),
+}
+
+/// Why a key or a value was not decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undecoded {
+    /// A value whose record type is unknown, for there is no key.
+    MissingKey,
+    /// A key in a topic that has none.
+    UnexpectedKey,
+    /// A value in a frame that Kafka does not read; 0 is the preview of KRaft in 2.8.
+    UnknownFrameVersion(i16),
+    /// A record type that 4.3.1 does not know.
+    UnknownType(i16),
+    /// A version of a known message that 4.3.1 does not know.
+    UnknownVersion {
+        /// Kafka's name of the message.
+        message: &'static str,
+        /// The version.
+        version: i16,
+    },
+    /// Bytes that are not the message they should be.
+    Damaged(DecodeError),
+}
+
+impl fmt::Display for Undecoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingKey => f.write_str("the record has no key, so its type is unknown"),
+            Self::UnexpectedKey => f.write_str("records of this topic have no key"),
+            Self::UnknownFrameVersion(0) => {
+                f.write_str("frame version 0 is that of Kafka 2.8, which no later version reads")
+            }
+            Self::UnknownFrameVersion(version) => write!(f, "frame version {version} is not known"),
+            Self::UnknownType(id) => write!(f, "record type {id} is not known"),
+            Self::UnknownVersion { message, version } => {
+                write!(f, "version {version} of {message} is not known")
+            }
+            Self::Damaged(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Key and value of a record in `topic`.
+///
+/// Control records are not among these: they say what they are by another key, in any topic.
+#[must_use]
+pub fn decode_record(
+    topic: InternalTopic,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+) -> DecodedRecord {
+    match topic.framing() {
+        Framing::Coordinator(tables) => decode_coordinator_record(tables, key, value),
+        Framing::Metadata(table) => DecodedRecord {
+            key: key.map_or(Decoded::Null, |_| Decoded::Raw(Undecoded::UnexpectedKey)),
+            value: value.map_or(Decoded::Null, |value| {
+                decode_framed(table, value).map_or_else(Decoded::Raw, Decoded::Json)
+            }),
+        },
+    }
+}
+
+fn decode_coordinator_record(
+    tables: &[&'static [CoordinatorRecordType]],
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+) -> DecodedRecord {
+    let Some(key) = key else {
+        return DecodedRecord {
+            key: Decoded::Null,
+            value: value.map_or(Decoded::Null, |_| Decoded::Raw(Undecoded::MissingKey)),
+        };
+    };
+    let record_type = prefix("record key", "type", key).and_then(|(id, message)| {
+        let mut all = tables.iter().flat_map(|table| table.iter());
+        let record_type = all.find(|record_type| record_type.id == id);
+        Ok((record_type.ok_or(Undecoded::UnknownType(id))?, message))
+    });
+    match record_type {
+        Err(reason) => DecodedRecord {
+            key: Decoded::Raw(reason.clone()),
+            value: value.map_or(Decoded::Null, |_| Decoded::Raw(reason)),
+        },
+        Ok((record_type, message)) => DecodedRecord {
+            key: decode_key(record_type, message).map_or_else(Decoded::Raw, Decoded::Json),
+            value: value.map_or(Decoded::Null, |value| {
+                decode_value(record_type, value).map_or_else(Decoded::Raw, Decoded::Json)
+            }),
+        },
+    }
+}
+
+fn decode_key(record_type: &CoordinatorRecordType, message: &[u8]) -> Result<Value, Undecoded> {
+    let (data, _) = decode_message(&record_type.key, message, 0, size_of::<i16>())?;
+    Ok(object([
+        ("type", record_type.id.to_string().into()),
+        ("data", data),
+    ]))
+}
+
+fn decode_value(record_type: &CoordinatorRecordType, value: &[u8]) -> Result<Value, Undecoded> {
+    let (version, message) = prefix("record value", "version", value)?;
+    let (mut data, _) = decode_message(&record_type.value, message, version, size_of::<i16>())?;
+    if record_type.value.name == "GroupMetadataValue" {
+        show_consumer_protocol(&mut data);
+    }
+    Ok(object([
+        ("version", version.to_string().into()),
+        ("data", data),
+    ]))
+}
+
+/// The int16 before a key or a value, and what follows it.
+fn prefix<'a>(
+    structure: &'static str,
+    field: &'static str,
+    bytes: &'a [u8],
+) -> Result<(i16, &'a [u8]), Undecoded> {
+    match bytes.split_first_chunk::<2>() {
+        Some((prefix, rest)) => Ok((i16::from_be_bytes(*prefix), rest)),
+        None => {
+            let kind = DecodeErrorKind::Truncated {
+                needed: 2,
+                available: bytes.len() as u64,
+            };
+            Err(Undecoded::Damaged(DecodeError::new(
+                structure, field, 0, kind,
+            )))
+        }
+    }
+}
+
+/// A message that lies at `position` of a key or value. Returns the JSON and the bytes it takes.
+fn decode_message(
+    message: &Message,
+    bytes: &[u8],
+    version: i16,
+    position: usize,
+) -> Result<(Value, usize), Undecoded> {
+    if !message.versions.contains(version) {
+        return Err(Undecoded::UnknownVersion {
+            message: message.name,
+            version,
+        });
+    }
+    message.decode(bytes, version).map_err(|mut error| {
+        error.position += position as u64;
+        Undecoded::Damaged(error)
+    })
+}
+
+/// A value that names its type (`AbstractApiMessageSerde.read`).
+fn decode_framed(table: &[MetadataRecordType], value: &[u8]) -> Result<Value, Undecoded> {
+    let mut position = 0;
+    let mut number = |field| {
+        let number = frame_number(field, value, &mut position)?;
+        Ok((number, position))
+    };
+    let (frame_version, _) = number("frame version")?;
+    if frame_version != FRAME_VERSION {
+        return Err(Undecoded::UnknownFrameVersion(frame_version));
+    }
+    let (id, _) = number("type")?;
+    let (version, position) = number("version")?;
+    let record_type = table.iter().find(|record_type| record_type.id == id);
+    let record_type = record_type.ok_or(Undecoded::UnknownType(id))?;
+    let message = value.get(position..).unwrap_or_default();
+    let (data, size) = decode_message(&record_type.message, message, version, position)?;
+    if size < message.len() {
+        let kind = DecodeErrorKind::Unexpected {
+            found: format!("followed by {} bytes", message.len() - size),
+            expected: "the end of the value".to_owned(),
+        };
+        let position = (position + size) as u64;
+        let name = record_type.message.name;
+        return Err(Undecoded::Damaged(DecodeError::new(
+            name, "", position, kind,
+        )));
+    }
+    Ok(object([
+        ("type", record_type.name.into()),
+        ("version", version.into()),
+        ("data", data),
+    ]))
+}
+
+/// One number of a frame, at `position`, which moves behind it.
+fn frame_number(field: &'static str, value: &[u8], position: &mut usize) -> Result<i16, Undecoded> {
+    let rest = value.get(*position..).unwrap_or_default();
+    let error = |kind| {
+        let position = *position as u64;
+        Undecoded::Damaged(DecodeError::new(
+            "metadata record frame",
+            field,
+            position,
+            kind,
+        ))
+    };
+    let Some((number, size)) = read_unsigned_varint(rest) else {
+        return Err(error(DecodeErrorKind::Truncated {
+            needed: rest.len() as u64 + 1,
+            available: rest.len() as u64,
+        }));
+    };
+    if number.cast_signed() > i32::from(i16::MAX) {
+        return Err(error(DecodeErrorKind::Unexpected {
+            found: number.to_string(),
+            expected: format!("at most {}", i16::MAX),
+        }));
+    }
+    *position += size;
+    // A negative int passes the check above in Kafka too, and is cut to a short.
+    #[expect(clippy::cast_possible_truncation, reason = "Java's cast to short")]
+    Ok(number.cast_signed() as i16)
+}
+
+/// Puts what the members of a consumer group told each other in place of its bytes, as the dump tool
+/// does (`DumpLogSegments.OffsetsMessageParser#prepareGroupMetadataValue`). What does not parse
+/// stays base64.
+fn show_consumer_protocol(group: &mut Value) {
+    if group.get("protocolType").and_then(Value::as_str) != Some("consumer") {
+        return;
+    }
+    let members = group.get_mut("members").and_then(Value::as_array_mut);
+    for member in members.into_iter().flatten() {
+        for (field, message) in [
+            ("subscription", &CONSUMER_PROTOCOL_SUBSCRIPTION),
+            ("assignment", &CONSUMER_PROTOCOL_ASSIGNMENT),
+        ] {
+            if let Some(field) = member.get_mut(field)
+                && let Some(shown) = consumer_protocol(message, field)
+            {
+                *field = shown;
+            }
+        }
+    }
+}
+
+fn consumer_protocol(message: &Message, field: &Value) -> Option<Value> {
+    let bytes = base64::decode(field.as_str()?)?;
+    let (version, bytes) = bytes.split_first_chunk::<2>()?;
+    let version = i16::from_be_bytes(*version);
+    // Kafka's reader takes any version: a negative one for the oldest, a later one for the newest,
+    // but in that case it refuses partitions.
+    let known = version.clamp(message.versions.first, message.versions.last);
+    let (shown, _) = message.decode(bytes, known).ok()?;
+    let is_empty = |field| {
+        let partitions = shown.get(field).and_then(Value::as_array);
+        partitions.is_none_or(Vec::is_empty)
+    };
+    let empty = is_empty("ownedPartitions") && is_empty("assignedPartitions");
+    (version <= known || empty).then_some(shown)
+}
+
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(Map::from_iter(
+        fields.map(|(name, value)| (name.to_owned(), value)),
+    ))
+}

@@ -1,0 +1,344 @@
+//! Bytes of a message to the JSON that Kafka shows of it.
+
+use serde_json::{Map, Number, Value};
+
+use super::types::{Default, Field, Message, Type};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::format::base64;
+use crate::format::kafka_uuid::KafkaUuid;
+use crate::format::varint::read_unsigned_varint;
+
+/// The longest string of any message in bytes; generated readers refuse longer ones.
+pub(super) const MAX_STRING_SIZE: usize = 0x7fff;
+
+impl Message {
+    /// The message of `version` at the beginning of `bytes`, and how many bytes it takes.
+    ///
+    /// # Errors
+    /// If the version is not one of the message's, the bytes end inside it, a count is higher than
+    /// the bytes behind it, a string is too long, or a field that cannot be null is.
+    pub fn decode(&self, bytes: &[u8], version: i16) -> Result<(Value, usize), DecodeError> {
+        if !self.versions.contains(version) {
+            let kind = DecodeErrorKind::UnknownVersion {
+                found: i64::from(version),
+                newest: i64::from(self.versions.last),
+            };
+            return Err(DecodeError::new(self.name, "version", 0, kind));
+        }
+        let mut decoder = Decoder {
+            structure: self.name,
+            version,
+            flexible: self.flexible_versions.contains(version),
+            bytes,
+            position: 0,
+            unknown_tagged_fields: 0,
+        };
+        let value = decoder.fields(self.fields)?;
+        Ok((value, decoder.position))
+    }
+}
+
+/// Reads one message. Knows its version, so that the fields need not be told.
+struct Decoder<'a> {
+    structure: &'static str,
+    version: i16,
+    flexible: bool,
+    bytes: &'a [u8],
+    position: usize,
+    /// How many were passed over so far: a struct with one of them differs from its default.
+    unknown_tagged_fields: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// The fields of a message or struct, with the tagged ones where the definition has them.
+    fn fields(&mut self, fields: &'static [Field]) -> Result<Value, DecodeError> {
+        let mut values = vec![None; fields.len()];
+        for (field, slot) in fields.iter().zip(&mut values) {
+            if field.tag.is_none() && field.versions.contains(self.version) {
+                *slot = Some(self.plain_field(field)?);
+            }
+        }
+        if self.flexible {
+            self.tagged_fields(fields, &mut values)?;
+        }
+        let mut object = Map::with_capacity(fields.len());
+        for (field, value) in fields.iter().zip(values) {
+            if let Some(value) = value {
+                object.insert(field.name.to_owned(), value);
+            }
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn plain_field(&mut self, field: &Field) -> Result<Value, DecodeError> {
+        if field.is_nullable_struct() {
+            // -1 null, 1 present.
+            let [present] = self.take(field.name)?;
+            if present.cast_signed() < 0 {
+                return Ok(Value::Null);
+            }
+        }
+        self.value(field.name, field.field_type, field.nullable)
+    }
+
+    fn tagged_fields(
+        &mut self,
+        fields: &'static [Field],
+        values: &mut [Option<Value>],
+    ) -> Result<(), DecodeError> {
+        // A count above i32::MAX is negative in Java, whose loop then does not begin.
+        let count = self.unsigned_varint("tagged fields")?.cast_signed();
+        for _ in 0..count {
+            let tag = self.unsigned_varint("tag")?;
+            let size = self.unsigned_varint("tagged field size")?.cast_signed();
+            let known = fields
+                .iter()
+                .zip(&mut *values)
+                .find(|(f, _)| f.tag == Some(tag));
+            match known {
+                None => {
+                    self.slice("tagged field size", size)?;
+                    self.unknown_tagged_fields += 1;
+                }
+                Some((field, _)) if !field.versions.contains(self.version) => {
+                    let found = format!("tag {tag}");
+                    let expected = format!("a tag of version {}", self.version);
+                    return Err(self.unexpected(field.name, found, expected));
+                }
+                Some((field, slot)) => *slot = self.tagged_field(field)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a tagged field, `None` if it is the default after all.
+    fn tagged_field(&mut self, field: &Field) -> Result<Option<Value>, DecodeError> {
+        let unknown_before = self.unknown_tagged_fields;
+        let is_null = field.is_nullable_struct()
+            // The marker before a struct is 1; 0 or less says null.
+            && self.unsigned_varint(field.name)?.cast_signed() <= 0;
+        let value = if is_null {
+            Value::Null
+        } else {
+            self.value(field.name, field.field_type, field.nullable)?
+        };
+        let is_default = self.unknown_tagged_fields == unknown_before && is_default(field, &value);
+        Ok((!is_default).then_some(value))
+    }
+
+    fn value(
+        &mut self,
+        name: &'static str,
+        field_type: Type,
+        nullable: bool,
+    ) -> Result<Value, DecodeError> {
+        Ok(match field_type {
+            Type::Bool => Value::Bool(self.take(name)? != [0]),
+            Type::Int8 => i8::from_be_bytes(self.take(name)?).into(),
+            Type::Int16 => i16::from_be_bytes(self.take(name)?).into(),
+            Type::Uint16 => u16::from_be_bytes(self.take(name)?).into(),
+            Type::Int32 => i32::from_be_bytes(self.take(name)?).into(),
+            Type::Uint32 => u32::from_be_bytes(self.take(name)?).into(),
+            Type::Int64 => i64::from_be_bytes(self.take(name)?).into(),
+            Type::Float64 => float64(f64::from_be_bytes(self.take(name)?)),
+            Type::Uuid => Value::String(KafkaUuid(self.take(name)?).to_string()),
+            Type::String => match self.length(name, nullable, LengthSize::Int16)? {
+                None => Value::Null,
+                Some(size) => Value::String(self.string(name, size)?),
+            },
+            Type::Bytes => match self.length(name, nullable, LengthSize::Int32)? {
+                None => Value::Null,
+                Some(size) => Value::String(base64::encode(self.slice(name, size)?)),
+            },
+            Type::Array(element) => match self.length(name, nullable, LengthSize::Int32)? {
+                None => Value::Null,
+                Some(count) => self.array(name, *element, count)?,
+            },
+            Type::Struct(fields) => self.fields(fields)?,
+        })
+    }
+
+    fn array(
+        &mut self,
+        name: &'static str,
+        element: Type,
+        count: i32,
+    ) -> Result<Value, DecodeError> {
+        // Every element takes a byte or more, so this bounds the work by the input.
+        let count = usize::try_from(count).unwrap_or(0);
+        if count > self.rest().len() {
+            return Err(self.truncated(name, count));
+        }
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.push(self.value(name, element, false)?);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn string(&mut self, name: &'static str, size: i32) -> Result<String, DecodeError> {
+        if usize::try_from(size).is_ok_and(|size| size > MAX_STRING_SIZE) {
+            let expected = format!("at most {MAX_STRING_SIZE} bytes");
+            return Err(self.unexpected(name, format!("{size} bytes"), expected));
+        }
+        Ok(java_string(self.slice(name, size)?))
+    }
+
+    /// The length before a string, bytes or an array; `None` if it says null.
+    fn length(
+        &mut self,
+        name: &'static str,
+        nullable: bool,
+        inflexible: LengthSize,
+    ) -> Result<Option<i32>, DecodeError> {
+        let length = if self.flexible {
+            self.unsigned_varint(name)?.cast_signed().wrapping_sub(1)
+        } else {
+            match inflexible {
+                LengthSize::Int16 => i16::from_be_bytes(self.take(name)?).into(),
+                LengthSize::Int32 => i32::from_be_bytes(self.take(name)?),
+            }
+        };
+        match (length < 0, nullable) {
+            (false, _) => Ok(Some(length)),
+            (true, true) => Ok(None),
+            (true, false) => Err(self.unexpected(name, "null".to_owned(), "a value".to_owned())),
+        }
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.position..).unwrap_or_default()
+    }
+
+    fn take<const N: usize>(&mut self, name: &'static str) -> Result<[u8; N], DecodeError> {
+        let bytes = *self
+            .rest()
+            .first_chunk::<N>()
+            .ok_or_else(|| self.truncated(name, N))?;
+        self.position += N;
+        Ok(bytes)
+    }
+
+    fn slice(&mut self, name: &'static str, size: i32) -> Result<&'a [u8], DecodeError> {
+        let size = usize::try_from(size).map_err(|_| {
+            let kind = DecodeErrorKind::BelowMinimum {
+                found: size.into(),
+                minimum: 0,
+            };
+            DecodeError::new(self.structure, name, self.position as u64, kind)
+        })?;
+        let bytes = self
+            .rest()
+            .get(..size)
+            .ok_or_else(|| self.truncated(name, size))?;
+        self.position += size;
+        Ok(bytes)
+    }
+
+    fn unsigned_varint(&mut self, name: &'static str) -> Result<u32, DecodeError> {
+        let (value, size) = read_unsigned_varint(self.rest()).ok_or_else(|| {
+            if self.rest().len() < 5 {
+                self.truncated(name, self.rest().len() + 1)
+            } else {
+                let found = "a varint of more than 5 bytes".to_owned();
+                self.unexpected(name, found, "at most 5".to_owned())
+            }
+        })?;
+        self.position += size;
+        Ok(value)
+    }
+
+    fn truncated(&self, name: &'static str, needed: usize) -> DecodeError {
+        let kind = DecodeErrorKind::Truncated {
+            needed: needed as u64,
+            available: self.rest().len() as u64,
+        };
+        DecodeError::new(self.structure, name, self.position as u64, kind)
+    }
+
+    fn unexpected(&self, name: &'static str, found: String, expected: String) -> DecodeError {
+        let kind = DecodeErrorKind::Unexpected { found, expected };
+        DecodeError::new(self.structure, name, self.position as u64, kind)
+    }
+}
+
+/// How long the length itself is where it is not compact.
+#[derive(Clone, Copy)]
+enum LengthSize {
+    Int16,
+    Int32,
+}
+
+/// Whether a tagged field with this value is left out.
+pub(super) fn is_default(field: &Field, value: &Value) -> bool {
+    match field.default {
+        Default::Zero => is_zero(field.field_type, value),
+        Default::Int(default) => value.as_i64() == Some(default),
+        Default::Null => value.is_null(),
+    }
+}
+
+fn is_zero(field_type: Type, value: &Value) -> bool {
+    match field_type {
+        Type::Bool => value.as_bool() == Some(false),
+        Type::Int8 | Type::Int16 | Type::Uint16 | Type::Int32 | Type::Uint32 | Type::Int64 => {
+            value.as_i64() == Some(0)
+        }
+        Type::Float64 => value.as_f64() == Some(0.0),
+        Type::Uuid => value.as_str() == Some("AAAAAAAAAAAAAAAAAAAAAA"),
+        Type::String | Type::Bytes => value.as_str() == Some(""),
+        Type::Array(_) => value.as_array().is_some_and(Vec::is_empty),
+        // Fields that are not there are of other versions, or default tagged ones. The plain fields
+        // of all structs that stand in a tagged field have defaults of this kind.
+        Type::Struct(fields) => value.as_object().is_some_and(|object| {
+            let default = |field: &Field| {
+                object
+                    .get(field.name)
+                    .is_none_or(|value| is_default(field, value))
+            };
+            fields.iter().all(default)
+        }),
+    }
+}
+
+fn float64(value: f64) -> Value {
+    match Number::from_f64(value) {
+        Some(number) => Value::Number(number),
+        None if value.is_nan() => Value::String("NaN".to_owned()),
+        None if value.is_sign_positive() => Value::String("Infinity".to_owned()),
+        None => Value::String("-Infinity".to_owned()),
+    }
+}
+
+/// Text as Java's `new String(bytes, UTF_8)` reads it.
+///
+/// Like `String::from_utf8_lossy` it puts one replacement character for each longest run that
+/// could have begun a character; unlike it Java takes an encoded surrogate for such a run.
+fn java_string(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let size = match (rest, std::str::from_utf8(rest)) {
+            (_, Ok(valid)) => {
+                text.push_str(valid);
+                rest.len()
+            }
+            ([0xed, 0xa0..=0xbf, 0x80..=0xbf, ..], Err(_)) => replacement(&mut text, 3),
+            ([0xed, 0xa0..=0xbf, ..], Err(_)) => replacement(&mut text, 2),
+            (_, Err(error)) => match rest.split_at_checked(error.valid_up_to()) {
+                Some((valid, _)) if !valid.is_empty() => {
+                    text.push_str(&String::from_utf8_lossy(valid));
+                    valid.len()
+                }
+                _ => replacement(&mut text, error.error_len().unwrap_or(rest.len())),
+            },
+        };
+        rest = rest.get(size..).unwrap_or_default();
+    }
+    text
+}
+
+fn replacement(text: &mut String, size: usize) -> usize {
+    text.push(char::REPLACEMENT_CHARACTER);
+    size
+}

@@ -376,3 +376,127 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
         fields.map(|(name, value)| (name.to_owned(), value)),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn raw(decoded: &Decoded) -> String {
+        match decoded {
+            Decoded::Raw(reason) => reason.to_string(),
+            Decoded::Null | Decoded::Json(_) => panic!("{decoded:?}"),
+        }
+    }
+
+    #[test]
+    fn names_lead_to_topics_and_back() {
+        for topic in InternalTopic::ALL {
+            assert_eq!(InternalTopic::from_name(topic.name()), Some(topic));
+        }
+        assert_eq!(InternalTopic::from_name("__consumer_offset"), None);
+        assert_eq!(InternalTopic::from_name("orders"), None);
+    }
+
+    #[test]
+    fn a_tombstone_has_a_key_and_null() {
+        let record = decode_record(InternalTopic::ConsumerOffsets, Some(b"\0\x02\0\x01g"), None);
+        let Decoded::Json(key) = record.key else {
+            panic!("{record:?}");
+        };
+        assert_eq!(key.to_string(), r#"{"type":"2","data":{"group":"g"}}"#);
+        assert_eq!(record.value, Decoded::Null);
+    }
+
+    #[test]
+    fn what_is_not_known_stays_raw() {
+        let offsets = InternalTopic::ConsumerOffsets;
+        let record = decode_record(offsets, Some(b"\0\x09\0\x01g"), Some(b"\0\0"));
+        assert_eq!(raw(&record.key), "record type 9 is not known");
+        assert_eq!(raw(&record.value), "record type 9 is not known");
+        let record = decode_record(offsets, Some(b"\0\x02\0\x01g"), Some(b"\0\x05"));
+        assert!(matches!(record.key, Decoded::Json(_)));
+        assert_eq!(
+            raw(&record.value),
+            "version 5 of GroupMetadataValue is not known"
+        );
+        let record = decode_record(offsets, None, Some(b"\0\0"));
+        assert_eq!(record.key, Decoded::Null);
+        assert_eq!(
+            raw(&record.value),
+            "the record has no key, so its type is unknown"
+        );
+        let record = decode_record(offsets, Some(b"\0"), Some(b"\0\0"));
+        assert_eq!(
+            raw(&record.key),
+            "record key type needs 2 bytes, 1 are there (at position 0)"
+        );
+        let record = decode_record(offsets, Some(b"\0\x02\0\x02g"), Some(b""));
+        assert_eq!(
+            raw(&record.key),
+            "GroupMetadataKey group needs 2 bytes, 1 are there (at position 4)"
+        );
+    }
+
+    #[test]
+    fn a_frame_must_be_kafkas_and_end_with_the_value() {
+        let value = |bytes: &[u8]| {
+            let record = decode_record(InternalTopic::ClusterMetadata, None, Some(bytes));
+            assert_eq!(record.key, Decoded::Null);
+            record.value
+        };
+        // NoOpRecord of fixture s11-kraft-metadata.
+        let Decoded::Json(json) = value(&[1, 20, 0, 0]) else {
+            panic!();
+        };
+        assert_eq!(
+            json.to_string(),
+            r#"{"type":"NO_OP_RECORD","version":0,"data":{}}"#
+        );
+        let preview = "frame version 0 is that of Kafka 2.8, which no later version reads";
+        assert_eq!(raw(&value(&[0, 20, 0, 0])), preview);
+        assert_eq!(raw(&value(&[2, 20, 0, 0])), "frame version 2 is not known");
+        assert_eq!(raw(&value(&[1, 6, 0, 0])), "record type 6 is not known");
+        assert_eq!(
+            raw(&value(&[1, 20, 1, 0])),
+            "version 1 of NoOpRecord is not known"
+        );
+        assert_eq!(
+            raw(&value(&[1, 20, 0, 0, 7])),
+            "NoOpRecord is followed by 1 bytes, expected the end of the value (at position 4)"
+        );
+        assert_eq!(
+            raw(&value(&[1, 0x80, 0x80, 2])),
+            "metadata record frame type is 32768, expected at most 32767 (at position 1)"
+        );
+        assert_eq!(
+            raw(&value(&[1])),
+            "metadata record frame type needs 1 bytes, 0 are there (at position 1)"
+        );
+        let record = decode_record(InternalTopic::ClusterMetadata, Some(b""), None);
+        assert_eq!(raw(&record.key), "records of this topic have no key");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            key: Option<Vec<u8>>,
+            value: Option<Vec<u8>>,
+            small in 0u8..30,
+        ) {
+            for topic in InternalTopic::ALL {
+                let _ = decode_record(topic, key.as_deref(), value.as_deref());
+                // The same behind prefixes that lead somewhere.
+                let behind = |prefix: &[u8], bytes: &Option<Vec<u8>>| {
+                    let mut all = prefix.to_vec();
+                    all.extend(bytes.iter().flatten());
+                    all
+                };
+                let key = behind(&[0, small], &key);
+                let _ = decode_record(topic, Some(&key), Some(&behind(&[0, 0], &value)));
+                let _ = decode_record(topic, None, Some(&behind(&[1, small, 0], &value)));
+            }
+        }
+    }
+}

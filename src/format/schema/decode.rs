@@ -342,3 +342,189 @@ fn replacement(text: &mut String, size: usize) -> usize {
     text.push(char::REPLACEMENT_CHARACTER);
     size
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::format::schema::messages;
+
+    fn find(name: &str) -> &'static Message {
+        messages().find(|message| message.name == name).unwrap()
+    }
+
+    fn kind(name: &str, version: i16, bytes: &[u8]) -> DecodeErrorKind {
+        find(name).decode(bytes, version).unwrap_err().kind
+    }
+
+    #[test]
+    fn an_offset_commit_written_by_kafka() {
+        // Value of offset 2 in `__consumer_offsets-0` of fixture s08-streams-eos, without the
+        // version before it.
+        let bytes = [
+            0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 0, 13, b'A', b'g', b'A', b'A', b'A', b'a', b'I',
+            b'n', b'8', b'C', b'R', b'c', 0, 0, 0x01, 0xa2, 0x28, 0x1b, 0xa3, 0x3a, 0,
+        ];
+        let (value, size) = find("OffsetCommitValue").decode(&bytes, 4).unwrap();
+        assert_eq!(size, bytes.len());
+        assert_eq!(
+            value.to_string(),
+            r#"{"offset":60,"leaderEpoch":0,"metadata":"AgAAAaIn8CRc","commitTimestamp":1795969229626}"#
+        );
+    }
+
+    #[test]
+    fn a_tagged_struct_is_null_default_or_shown() {
+        // RebalanceTimeoutMs 1; all strings empty or null; then the tagged fields.
+        let decode = |tagged: &[u8]| {
+            let mut bytes = vec![0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0];
+            bytes.extend(tagged);
+            let (value, size) = find("ConsumerGroupMemberMetadataValue")
+                .decode(&bytes, 0)
+                .unwrap();
+            assert_eq!(size, bytes.len());
+            value.get("classicMemberMetadata").cloned()
+        };
+        assert_eq!(decode(&[0]), None);
+        assert_eq!(decode(&[1, 0, 1, 0]), Some(Value::Null));
+        assert_eq!(decode(&[1, 0, 7, 1, 0, 0, 0, 0, 1, 0]), None);
+        assert_eq!(
+            decode(&[1, 0, 7, 1, 0, 0, 0, 5, 1, 0]),
+            Some(json!({"sessionTimeoutMs": 5, "supportedProtocols": []}))
+        );
+        // An unknown tagged field inside makes it differ from the default, though none is shown.
+        assert_eq!(
+            decode(&[1, 0, 9, 1, 0, 0, 0, 0, 1, 1, 100, 0]),
+            Some(json!({"sessionTimeoutMs": 0, "supportedProtocols": []}))
+        );
+    }
+
+    #[test]
+    fn tags_may_repeat_and_their_sizes_are_not_looked_at() {
+        let bytes = [
+            0, 0, 0, 1, 3, 0, 0xff, 0x01, 0, 0, 0, 0, 0, 0, 0, 7, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 8,
+        ];
+        let (value, size) = find("ConsumerGroupMetadataValue")
+            .decode(&bytes, 0)
+            .unwrap();
+        assert_eq!(size, bytes.len());
+        assert_eq!(value, json!({"epoch": 1, "metadataHash": 8}));
+    }
+
+    #[test]
+    fn each_refusal_names_its_cause() {
+        let truncated = DecodeErrorKind::Truncated {
+            needed: 4,
+            available: 3,
+        };
+        assert_eq!(kind("EndTxnMarker", 0, &[0, 0, 0]), truncated);
+        let count = DecodeErrorKind::Truncated {
+            needed: 0x7fff_fffe,
+            available: 1,
+        };
+        let bytes = [0xff, 0xff, 0xff, 0xff, 7, 0];
+        assert_eq!(
+            kind("ConsumerGroupTargetAssignmentMemberValue", 0, &bytes),
+            count
+        );
+        let unknown = DecodeErrorKind::UnknownVersion {
+            found: 5,
+            newest: 4,
+        };
+        assert_eq!(kind("OffsetCommitValue", 5, &[]), unknown);
+        let null = DecodeErrorKind::Unexpected {
+            found: "null".to_owned(),
+            expected: "a value".to_owned(),
+        };
+        assert_eq!(kind("GroupMetadataKey", 0, &[0xff, 0xff]), null);
+        let tag = DecodeErrorKind::Unexpected {
+            found: "tag 1".to_owned(),
+            expected: "a tag of version 0".to_owned(),
+        };
+        let bytes = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0];
+        assert_eq!(kind("BrokerRegistrationChangeRecord", 0, &bytes), tag);
+        let mut long = vec![0x81, 0x80, 0x02];
+        long.extend([b'a'; 0x8000]);
+        let too_long = DecodeErrorKind::Unexpected {
+            found: "32768 bytes".to_owned(),
+            expected: "at most 32767 bytes".to_owned(),
+        };
+        assert_eq!(kind("ClearElrRecord", 0, &long), too_long);
+        let varint = kind("ClearElrRecord", 0, &[0x80; 6]);
+        assert!(
+            matches!(varint, DecodeErrorKind::Unexpected { .. }),
+            "{varint}"
+        );
+    }
+
+    #[test]
+    fn malformed_text_is_read_as_java_reads_it() {
+        // Each line was given to `new String(bytes, UTF_8)`.
+        let cases: [(&[u8], &str); 10] = [
+            (b"plain \xc3\xa9", "plain \u{e9}"),
+            (b"a\xffb", "a\u{fffd}b"),
+            (b"\xe4\xb8", "\u{fffd}"),
+            (b"\xe4\xb8A", "\u{fffd}A"),
+            (b"\xed\xa0\x80", "\u{fffd}"),
+            (b"\xed\xa0", "\u{fffd}"),
+            (b"\xf4\x90", "\u{fffd}\u{fffd}"),
+            (b"\xed\xa0A", "\u{fffd}A"),
+            (b"\xf0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xc0\xaf", "\u{fffd}\u{fffd}"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(java_string(bytes), text, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn an_element_of_an_array_takes_a_byte_at_least() {
+        fn has_size(field_type: Type, flexible: bool, version: i16) -> bool {
+            let Type::Struct(fields) = field_type else {
+                return true;
+            };
+            // A flexible struct has the count of its tagged fields.
+            let mut plain = fields.iter().filter(|f| f.versions.contains(version));
+            flexible || plain.any(|field| has_size(field.field_type, flexible, version))
+        }
+        fn check(fields: &[Field], flexible: bool, version: i16) {
+            for field in fields.iter().filter(|f| f.versions.contains(version)) {
+                let mut field_type = field.field_type;
+                while let Type::Array(element) = field_type {
+                    assert!(has_size(*element, flexible, version), "{}", field.name);
+                    field_type = *element;
+                }
+                if let Type::Struct(fields) = field_type {
+                    check(fields, flexible, version);
+                }
+                assert!(field.tag.is_none() || flexible, "{}", field.name);
+            }
+        }
+        for message in messages() {
+            for version in message.versions.first..=message.versions.last {
+                let flexible = message.flexible_versions.contains(version);
+                check(message.fields, flexible, version);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            for message in messages() {
+                for version in message.versions.first..=message.versions.last {
+                    if let Ok((value, size)) = message.decode(&bytes, version) {
+                        prop_assert!(size <= bytes.len());
+                        // What was read can be written, and says the same again.
+                        let encoded = message.encode(&value, version).unwrap();
+                        let (again, _) = message.decode(&encoded, version).unwrap();
+                        prop_assert_eq!(message.encode(&again, version).unwrap(), encoded);
+                    }
+                }
+            }
+        }
+    }
+}

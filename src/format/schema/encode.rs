@@ -321,3 +321,124 @@ fn float64(value: &Value) -> Option<f64> {
         Some(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::format::schema::messages;
+
+    fn kind(name: &str, version: i16, value: &Value) -> EncodeErrorKind {
+        let message = messages().find(|message| message.name == name).unwrap();
+        message.encode(value, version).unwrap_err().kind
+    }
+
+    #[test]
+    fn each_refusal_names_its_cause() {
+        let missing = kind("OffsetCommitKey", 0, &json!({"group": "g", "topic": "t"}));
+        assert_eq!(missing, EncodeErrorKind::Missing);
+        let unknown = kind("GroupMetadataKey", 0, &json!({"group": "g", "groups": 1}));
+        assert_eq!(unknown, EncodeErrorKind::UnknownField);
+        let version = kind("GroupMetadataKey", 1, &json!({"group": "g"}));
+        let expected = EncodeErrorKind::UnknownVersion {
+            found: 1,
+            newest: 0,
+        };
+        assert_eq!(version, expected);
+        let range = kind(
+            "FeatureLevelRecord",
+            0,
+            &json!({"name": "n", "featureLevel": 40000}),
+        );
+        assert_eq!(range.to_string(), "is 40000, expected an int16");
+        let long = kind("GroupMetadataKey", 0, &json!({"group": "g".repeat(0x8000)}));
+        let expected = EncodeErrorKind::TooLong {
+            found: 0x8000,
+            maximum: 0x7fff,
+        };
+        assert_eq!(long, expected);
+        let null = kind("GroupMetadataKey", 0, &json!({"group": null}));
+        assert_eq!(null.to_string(), "is null, expected a string");
+    }
+
+    #[test]
+    fn a_tagged_struct_has_a_marker_of_one() {
+        let mut value = json!({
+            "instanceId": null, "rackId": null, "clientId": "", "clientHost": "",
+            "subscribedTopicNames": [], "subscribedTopicRegex": null, "rebalanceTimeoutMs": 1,
+            "serverAssignor": null, "classicMemberMetadata": null,
+        });
+        let message = messages()
+            .find(|m| m.name == "ConsumerGroupMemberMetadataValue")
+            .unwrap();
+        let null = message.encode(&value, 0).unwrap();
+        assert_eq!(null, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0]);
+        value["classicMemberMetadata"] = json!({"sessionTimeoutMs": 5, "supportedProtocols": []});
+        let present = message.encode(&value, 0).unwrap();
+        assert_eq!(present[11..], [1, 0, 7, 1, 0, 0, 0, 5, 1, 0]);
+    }
+
+    /// A value of the field's type, out of a stream of random numbers.
+    fn arbitrary(field_type: Type, version: i16, random: &mut dyn FnMut() -> u64) -> Value {
+        let number = random();
+        match field_type {
+            Type::Bool => json!(number.is_multiple_of(2)),
+            Type::Int8 => json!(number.to_be_bytes()[0].cast_signed()),
+            Type::Int16 => json!(((number >> 48) as u16).cast_signed()),
+            Type::Uint16 => json!((number >> 48) as u16),
+            Type::Int32 => json!(((number >> 32) as u32).cast_signed()),
+            Type::Uint32 => json!((number >> 32) as u32),
+            Type::Int64 => json!(number.cast_signed()),
+            Type::Float64 => json!(number.cast_signed() as f64),
+            Type::Uuid => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&number.to_be_bytes());
+                json!(KafkaUuid(bytes).to_string())
+            }
+            Type::String => json!("\u{e9}x".repeat((number % 100) as usize)),
+            Type::Bytes => json!(base64::encode(
+                &number.to_be_bytes()[..(number % 9) as usize]
+            )),
+            Type::Array(element) => {
+                let values = (0..number % 3).map(|_| arbitrary(*element, version, random));
+                Value::Array(values.collect())
+            }
+            Type::Struct(fields) => {
+                let mut object = Map::new();
+                for field in fields.iter().filter(|f| f.versions.contains(version)) {
+                    let value = match random() % 4 {
+                        0 if field.nullable => Value::Null,
+                        _ => arbitrary(field.field_type, version, random),
+                    };
+                    // The default of a tagged field is shown by leaving the field out.
+                    if field.tag.is_none() || !is_default(field, &value) {
+                        object.insert(field.name.to_owned(), value);
+                    }
+                }
+                Value::Object(object)
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(seed: u64) {
+            let mut state = seed;
+            // SplitMix64: enough to vary every field of every message by one seed.
+            let mut random = || {
+                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                mixed ^ (mixed >> 27)
+            };
+            for message in messages() {
+                for version in message.versions.first..=message.versions.last {
+                    let value = arbitrary(Type::Struct(message.fields), version, &mut random);
+                    let bytes = message.encode(&value, version).unwrap();
+                    prop_assert_eq!(message.decode(&bytes, version), Ok((value, bytes.len())));
+                }
+            }
+        }
+    }
+}

@@ -4,6 +4,23 @@
 //! version before it; a KRaft value has it as its first field.
 
 use super::types::{INT16, INT32, INT64, Message, STRING, Type, UINT16, UUID, field, message};
+use crate::format::control_record::ControlRecordType;
+
+/// The message in the value of a control record of this type; `None` if the type is not known.
+///
+/// Kafka reads all of them as version 0.
+#[must_use]
+pub fn value_message(control_type: ControlRecordType) -> Option<&'static Message> {
+    match control_type {
+        ControlRecordType::ABORT | ControlRecordType::COMMIT => Some(&END_TXN_MARKER),
+        ControlRecordType::LEADER_CHANGE => Some(&LEADER_CHANGE_MESSAGE),
+        ControlRecordType::SNAPSHOT_HEADER => Some(&SNAPSHOT_HEADER_RECORD),
+        ControlRecordType::SNAPSHOT_FOOTER => Some(&SNAPSHOT_FOOTER_RECORD),
+        ControlRecordType::KRAFT_VERSION => Some(&KRAFT_VERSION_RECORD),
+        ControlRecordType::KRAFT_VOTERS => Some(&VOTERS_RECORD),
+        ControlRecordType(_) => None,
+    }
+}
 
 /// The key of a control record, behind its int16 version.
 pub static CONTROL_RECORD_TYPE_SCHEMA: Message =

@@ -216,7 +216,10 @@ mod tests {
     proptest! {
         #[test]
         fn round_trip(
-            entries in prop::collection::vec(("[a-zA-Z0-9._-]{1,20}", any::<i32>(), any::<i64>()), 0..5),
+            entries in prop::collection::vec(
+                ("[a-zA-Z0-9._-]{1,20}", any::<i32>(), any::<i64>()),
+                0..5,
+            ),
         ) {
             let entries = entries
                 .into_iter()

@@ -24,7 +24,7 @@ use super::schema::{
     CoordinatorRecordType, Message, MetadataRecordType, group_coordinator, metadata,
     remote_log_metadata, share_coordinator, share_group, streams_group, transaction_coordinator,
 };
-use super::varint::read_unsigned_varint;
+use super::varint::read_uvarint;
 use crate::error::{DecodeError, DecodeErrorKind};
 
 /// The one frame version that Kafka reads. The preview of KRaft in 2.8 wrote 0.
@@ -315,7 +315,7 @@ fn frame_number(field: &'static str, value: &[u8], position: &mut usize) -> Resu
             kind,
         ))
     };
-    let Some((number, size)) = read_unsigned_varint(rest) else {
+    let Some((number, size)) = read_uvarint(rest) else {
         return Err(error(DecodeErrorKind::Truncated {
             needed: rest.len() as u64 + 1,
             available: rest.len() as u64,

@@ -1,9 +1,9 @@
 //! `.index`: where in the log file a batch with an offset starts. 8 bytes an entry.
 //!
-//! | position | type  | field                                           |
-//! |----------|-------|-------------------------------------------------|
-//! | 0        | int32 | relative offset: last offset of the batch less the base offset of the segment |
-//! | 4        | int32 | position of the start of that batch in `.log`   |
+//! | position | type  | field                                                        |
+//! |----------|-------|--------------------------------------------------------------|
+//! | 0        | int32 | last offset of the batch less the base offset of the segment |
+//! | 4        | int32 | position of the start of that batch in `.log`                |
 //!
 //! Both columns rise strictly. Up to Kafka 4.0 the offset can be that of a later batch of the
 //! same append. Where the entries end: [`IndexRows`]. Decides `OffsetIndex`.

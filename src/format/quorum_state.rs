@@ -188,8 +188,14 @@ mod tests {
     use super::*;
 
     /// Written by Kafka 4.3.1 with `kraft.version` 0 and 1.
-    const VERSION_0: &str = r#"{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}"#;
-    const VERSION_1: &str = r#"{"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"#;
+    const VERSION_0: &str = concat!(
+        r#"{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"#,
+        r#""currentVoters":[{"voterId":1}],"data_version":0}"#
+    );
+    const VERSION_1: &str = concat!(
+        r#"{"leaderId":1,"leaderEpoch":2,"votedId":-1,"#,
+        r#""votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"#
+    );
 
     fn decode(text: &str) -> Result<QuorumState, DecodeError> {
         QuorumState::decode(text.as_bytes())

@@ -4,7 +4,7 @@
 //! | position | type  | field                                                        |
 //! |----------|-------|--------------------------------------------------------------|
 //! | 0        | int64 | largest maxTimestamp of the segment so far, in milliseconds  |
-//! | 8        | int32 | relative offset: last offset of the first batch that has it, less the base offset of the segment |
+//! | 8        | int32 | last offset of the first batch that has it, less the base offset |
 //!
 //! Both columns rise strictly. Up to Kafka 3.7 the offset can be that of the record itself. Where
 //! the entries end: [`IndexRows`]. Decides `TimeIndex`.

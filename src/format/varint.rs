@@ -1,7 +1,5 @@
-//! Variable-length integers: seven bits a byte, low group first.
-//!
-//! Record bodies hold signed ones in zigzag; the compact lengths and tags of flexible messages are
-//! unsigned.
+//! Variable-length integers: seven bits a byte, low group first. Those of records are zigzag,
+//! those of flexible messages unsigned.
 //!
 //! Decides `org.apache.kafka.common.utils.ByteUtils`.
 
@@ -26,11 +24,12 @@ pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
     Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
 }
 
-/// An unsigned varint (at most 5 bytes) at the beginning of `bytes`, and how many bytes it takes.
+/// An unsigned varint (at most 5 bytes, no zigzag) at the beginning of `bytes`, and how many bytes
+/// it takes.
 ///
-/// Bits above the 32nd are dropped. `None` if the bytes end inside it or it is longer than 5 bytes.
+/// `None` if the bytes end inside it or it is longer than 5 bytes.
 #[must_use]
-pub fn read_unsigned_varint(bytes: &[u8]) -> Option<(u32, usize)> {
+pub fn read_uvarint(bytes: &[u8]) -> Option<(u32, usize)> {
     let (raw, size) = read_unsigned(bytes, 5)?;
     #[expect(clippy::cast_possible_truncation, reason = "Java drops the same bits")]
     let raw = raw as u32;
@@ -63,7 +62,7 @@ pub fn write_varlong(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends `value` as an unsigned varint.
-pub fn write_unsigned_varint(value: u32, out: &mut Vec<u8>) {
+pub fn write_uvarint(value: u32, out: &mut Vec<u8>) {
     write_unsigned(u64::from(value), out);
 }
 
@@ -119,13 +118,6 @@ mod tests {
         }
 
         #[test]
-        fn unsigned_varint_round_trip(value: u32) {
-            let mut out = Vec::new();
-            write_unsigned_varint(value, &mut out);
-            prop_assert_eq!(read_unsigned_varint(&out), Some((value, out.len())));
-        }
-
-        #[test]
         fn varlong_round_trip(value: i64) {
             let mut out = Vec::new();
             write_varlong(value, &mut out);
@@ -133,10 +125,17 @@ mod tests {
         }
 
         #[test]
+        fn uvarint_round_trip(value: u32) {
+            let mut out = Vec::new();
+            write_uvarint(value, &mut out);
+            prop_assert_eq!(read_uvarint(&out), Some((value, out.len())));
+        }
+
+        #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = read_uvarint(&bytes);
             let _ = read_varint(&bytes);
             let _ = read_varlong(&bytes);
-            let _ = read_unsigned_varint(&bytes);
         }
     }
 }

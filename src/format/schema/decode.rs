@@ -6,7 +6,7 @@ use super::types::{Default, Field, Message, Type};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::base64;
 use crate::format::kafka_uuid::KafkaUuid;
-use crate::format::varint::read_unsigned_varint;
+use crate::format::varint::read_uvarint;
 
 /// The longest string of any message in bytes; generated readers refuse longer ones.
 pub(super) const MAX_STRING_SIZE: usize = 0x7fff;
@@ -236,7 +236,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn unsigned_varint(&mut self, name: &'static str) -> Result<u32, DecodeError> {
-        let (value, size) = read_unsigned_varint(self.rest()).ok_or_else(|| {
+        let (value, size) = read_uvarint(self.rest()).ok_or_else(|| {
             if self.rest().len() < 5 {
                 self.truncated(name, self.rest().len() + 1)
             } else {

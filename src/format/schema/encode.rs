@@ -6,7 +6,7 @@ use super::decode::{MAX_STRING_SIZE, is_default};
 use super::types::{Field, Message, Type};
 use crate::format::base64;
 use crate::format::kafka_uuid::KafkaUuid;
-use crate::format::varint::write_unsigned_varint;
+use crate::format::varint::write_uvarint;
 
 /// JSON that is not the message it was taken for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +117,7 @@ impl Encoder {
             tagged.sort_by_key(|(tag, _)| *tag);
             self.write_length("tagged fields", tagged.len(), out)?;
             for (tag, bytes) in tagged {
-                write_unsigned_varint(tag, out);
+                write_uvarint(tag, out);
                 self.write_length("tagged field size", bytes.len(), out)?;
                 out.extend(bytes);
             }
@@ -276,7 +276,7 @@ impl Encoder {
     ) -> Result<(), EncodeError> {
         let length =
             i32::try_from(length).map_err(|_| self.too_long(name, length, i32::MAX as usize))?;
-        write_unsigned_varint(length.cast_unsigned(), out);
+        write_uvarint(length.cast_unsigned(), out);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::base64;
+use super::compact::CompactReader;
 use super::schema::consumer_protocol::{
     CONSUMER_PROTOCOL_ASSIGNMENT, CONSUMER_PROTOCOL_SUBSCRIPTION,
 };
@@ -24,7 +25,6 @@ use super::schema::{
     CoordinatorRecordType, Message, MetadataRecordType, group_coordinator, metadata,
     remote_log_metadata, share_coordinator, share_group, streams_group, transaction_coordinator,
 };
-use super::varint::read_uvarint;
 use crate::error::{DecodeError, DecodeErrorKind};
 
 /// The one frame version that Kafka reads. The preview of KRaft in 2.8 wrote 0.
@@ -130,7 +130,8 @@ pub enum Undecoded {
     UnknownFrameVersion(i16),
     /// A record type that 4.3.1 does not know.
     UnknownType(i16),
-    /// A version of a known message that 4.3.1 does not know.
+    /// A version of a known message that 4.3.1 does not know. Here kseg differs from Kafka's reader
+    /// of metadata records, which takes any later version for the newest it knows.
     UnknownVersion {
         /// Kafka's name of the message.
         message: &'static str,
@@ -190,18 +191,18 @@ fn decode_coordinator_record(
             value: value.map_or(Decoded::Null, |_| Decoded::Raw(Undecoded::MissingKey)),
         };
     };
-    let record_type = prefix("record key", "type", key).and_then(|(id, message)| {
+    let record_type = prefix("record key", "type", key).and_then(|id| {
         let mut all = tables.iter().flat_map(|table| table.iter());
         let record_type = all.find(|record_type| record_type.id == id);
-        Ok((record_type.ok_or(Undecoded::UnknownType(id))?, message))
+        record_type.ok_or(Undecoded::UnknownType(id))
     });
     match record_type {
         Err(reason) => DecodedRecord {
             key: Decoded::Raw(reason.clone()),
             value: value.map_or(Decoded::Null, |_| Decoded::Raw(reason)),
         },
-        Ok((record_type, message)) => DecodedRecord {
-            key: decode_key(record_type, message).map_or_else(Decoded::Raw, Decoded::Json),
+        Ok(record_type) => DecodedRecord {
+            key: decode_key(record_type, key).map_or_else(Decoded::Raw, Decoded::Json),
             value: value.map_or(Decoded::Null, |value| {
                 decode_value(record_type, value).map_or_else(Decoded::Raw, Decoded::Json)
             }),
@@ -209,8 +210,11 @@ fn decode_coordinator_record(
     }
 }
 
-fn decode_key(record_type: &CoordinatorRecordType, message: &[u8]) -> Result<Value, Undecoded> {
-    let (data, _) = decode_message(&record_type.key, message, 0, size_of::<i16>())?;
+/// Where a message begins behind the int16 that says its type or version.
+const PREFIX_SIZE: usize = 2;
+
+fn decode_key(record_type: &CoordinatorRecordType, key: &[u8]) -> Result<Value, Undecoded> {
+    let (data, _) = decode_message(&record_type.key, key, PREFIX_SIZE, 0)?;
     Ok(object([
         ("type", record_type.id.to_string().into()),
         ("data", data),
@@ -218,8 +222,8 @@ fn decode_key(record_type: &CoordinatorRecordType, message: &[u8]) -> Result<Val
 }
 
 fn decode_value(record_type: &CoordinatorRecordType, value: &[u8]) -> Result<Value, Undecoded> {
-    let (version, message) = prefix("record value", "version", value)?;
-    let (mut data, _) = decode_message(&record_type.value, message, version, size_of::<i16>())?;
+    let version = prefix("record value", "version", value)?;
+    let (mut data, _) = decode_message(&record_type.value, value, PREFIX_SIZE, version)?;
     if record_type.value.name == "GroupMetadataValue" {
         show_consumer_protocol(&mut data);
     }
@@ -229,32 +233,18 @@ fn decode_value(record_type: &CoordinatorRecordType, value: &[u8]) -> Result<Val
     ]))
 }
 
-/// The int16 before a key or a value, and what follows it.
-fn prefix<'a>(
-    structure: &'static str,
-    field: &'static str,
-    bytes: &'a [u8],
-) -> Result<(i16, &'a [u8]), Undecoded> {
-    match bytes.split_first_chunk::<2>() {
-        Some((prefix, rest)) => Ok((i16::from_be_bytes(*prefix), rest)),
-        None => {
-            let kind = DecodeErrorKind::Truncated {
-                needed: 2,
-                available: bytes.len() as u64,
-            };
-            Err(Undecoded::Damaged(DecodeError::new(
-                structure, field, 0, kind,
-            )))
-        }
-    }
+/// The int16 before the message of a key or a value.
+fn prefix(structure: &'static str, field: &'static str, bytes: &[u8]) -> Result<i16, Undecoded> {
+    let mut reader = CompactReader::new(structure, bytes);
+    reader.int16(field).map_err(Undecoded::Damaged)
 }
 
-/// A message that lies at `position` of a key or value. Returns the JSON and the bytes it takes.
+/// The message at `position` of a key or value, and the position behind it.
 fn decode_message(
     message: &Message,
     bytes: &[u8],
-    version: i16,
     position: usize,
+    version: i16,
 ) -> Result<(Value, usize), Undecoded> {
     if !message.versions.contains(version) {
         return Err(Undecoded::UnknownVersion {
@@ -262,39 +252,30 @@ fn decode_message(
             version,
         });
     }
-    message.decode(bytes, version).map_err(|mut error| {
-        error.position += position as u64;
-        Undecoded::Damaged(error)
-    })
+    message
+        .decode_at(bytes, position, version)
+        .map_err(Undecoded::Damaged)
 }
 
 /// A value that names its type (`AbstractApiMessageSerde.read`).
 fn decode_framed(table: &[MetadataRecordType], value: &[u8]) -> Result<Value, Undecoded> {
-    let mut position = 0;
-    let mut number = |field| {
-        let number = frame_number(field, value, &mut position)?;
-        Ok((number, position))
-    };
-    let (frame_version, _) = number("frame version")?;
+    let mut frame = CompactReader::new("metadata record frame", value);
+    let frame_version = frame_number(&mut frame, "version")?;
     if frame_version != FRAME_VERSION {
         return Err(Undecoded::UnknownFrameVersion(frame_version));
     }
-    let (id, _) = number("type")?;
-    let (version, position) = number("version")?;
+    let id = frame_number(&mut frame, "record type")?;
+    let version = frame_number(&mut frame, "record version")?;
     let record_type = table.iter().find(|record_type| record_type.id == id);
     let record_type = record_type.ok_or(Undecoded::UnknownType(id))?;
-    let message = value.get(position..).unwrap_or_default();
-    let (data, size) = decode_message(&record_type.message, message, version, position)?;
-    if size < message.len() {
+    let (data, end) = decode_message(&record_type.message, value, frame.position(), version)?;
+    if end < value.len() {
         let kind = DecodeErrorKind::Unexpected {
-            found: format!("followed by {} bytes", message.len() - size),
+            found: format!("followed by {} bytes", value.len() - end),
             expected: "the end of the value".to_owned(),
         };
-        let position = (position + size) as u64;
-        let name = record_type.message.name;
-        return Err(Undecoded::Damaged(DecodeError::new(
-            name, "", position, kind,
-        )));
+        let rest = CompactReader::at(record_type.message.name, value, end);
+        return Err(Undecoded::Damaged(rest.error("", kind)));
     }
     Ok(object([
         ("type", record_type.name.into()),
@@ -303,31 +284,17 @@ fn decode_framed(table: &[MetadataRecordType], value: &[u8]) -> Result<Value, Un
     ]))
 }
 
-/// One number of a frame, at `position`, which moves behind it.
-fn frame_number(field: &'static str, value: &[u8], position: &mut usize) -> Result<i16, Undecoded> {
-    let rest = value.get(*position..).unwrap_or_default();
-    let error = |kind| {
-        let position = *position as u64;
-        Undecoded::Damaged(DecodeError::new(
-            "metadata record frame",
-            field,
-            position,
-            kind,
-        ))
-    };
-    let Some((number, size)) = read_uvarint(rest) else {
-        return Err(error(DecodeErrorKind::Truncated {
-            needed: rest.len() as u64 + 1,
-            available: rest.len() as u64,
-        }));
-    };
+/// One number of a frame.
+fn frame_number(frame: &mut CompactReader<'_>, field: &'static str) -> Result<i16, Undecoded> {
+    let before = frame.clone();
+    let number = frame.uvarint(field).map_err(Undecoded::Damaged)?;
     if number.cast_signed() > i32::from(i16::MAX) {
-        return Err(error(DecodeErrorKind::Unexpected {
+        let kind = DecodeErrorKind::Unexpected {
             found: number.to_string(),
             expected: format!("at most {}", i16::MAX),
-        }));
+        };
+        return Err(Undecoded::Damaged(before.error(field, kind)));
     }
-    *position += size;
     // A negative int passes the check above in Kafka too, and is cut to a short.
     #[expect(clippy::cast_possible_truncation, reason = "Java's cast to short")]
     Ok(number.cast_signed() as i16)
@@ -435,7 +402,7 @@ mod tests {
         let record = decode_record(offsets, Some(b"\0\x02\0\x02g"), Some(b""));
         assert_eq!(
             raw(&record.key),
-            "GroupMetadataKey group needs 2 bytes, 1 are there (at position 4)"
+            "GroupMetadataKey group needs 6 bytes, 5 are there (at position 4)"
         );
     }
 
@@ -468,11 +435,11 @@ mod tests {
         );
         assert_eq!(
             raw(&value(&[1, 0x80, 0x80, 2])),
-            "metadata record frame type is 32768, expected at most 32767 (at position 1)"
+            "metadata record frame record type is 32768, expected at most 32767 (at position 1)"
         );
         assert_eq!(
             raw(&value(&[1])),
-            "metadata record frame type needs 1 bytes, 0 are there (at position 1)"
+            "metadata record frame record type needs 2 bytes, 1 are there (at position 1)"
         );
         let record = decode_record(InternalTopic::ClusterMetadata, Some(b""), None);
         assert_eq!(raw(&record.key), "records of this topic have no key");

@@ -5,11 +5,7 @@ use serde_json::{Map, Number, Value};
 use super::types::{Default, Field, Message, Type};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::base64;
-use crate::format::kafka_uuid::KafkaUuid;
-use crate::format::varint::read_uvarint;
-
-/// The longest string of any message in bytes; generated readers refuse longer ones.
-pub(super) const MAX_STRING_SIZE: usize = 0x7fff;
+use crate::format::compact::{CompactReader, MAX_STRING_SIZE, java_string};
 
 impl Message {
     /// The message of `version` at the beginning of `bytes`, and how many bytes it takes.
@@ -18,38 +14,44 @@ impl Message {
     /// If the version is not one of the message's, the bytes end inside it, a count is higher than
     /// the bytes behind it, a string is too long, or a field that cannot be null is.
     pub fn decode(&self, bytes: &[u8], version: i16) -> Result<(Value, usize), DecodeError> {
+        self.decode_at(bytes, 0, version)
+    }
+
+    /// The message of `version` at `position` in `bytes`, and the position behind it.
+    pub(crate) fn decode_at(
+        &self,
+        bytes: &[u8],
+        position: usize,
+        version: i16,
+    ) -> Result<(Value, usize), DecodeError> {
+        let mut decoder = Decoder {
+            reader: CompactReader::at(self.name, bytes, position),
+            version,
+            flexible: self.flexible_versions.contains(version),
+            unknown_tagged_fields: 0,
+        };
         if !self.versions.contains(version) {
             let kind = DecodeErrorKind::UnknownVersion {
                 found: i64::from(version),
                 newest: i64::from(self.versions.last),
             };
-            return Err(DecodeError::new(self.name, "version", 0, kind));
+            return Err(decoder.reader.error("version", kind));
         }
-        let mut decoder = Decoder {
-            structure: self.name,
-            version,
-            flexible: self.flexible_versions.contains(version),
-            bytes,
-            position: 0,
-            unknown_tagged_fields: 0,
-        };
         let value = decoder.fields(self.fields)?;
-        Ok((value, decoder.position))
+        Ok((value, decoder.reader.position()))
     }
 }
 
 /// Reads one message. Knows its version, so that the fields need not be told.
 struct Decoder<'a> {
-    structure: &'static str,
+    reader: CompactReader<'a>,
     version: i16,
     flexible: bool,
-    bytes: &'a [u8],
-    position: usize,
     /// How many were passed over so far: a struct with one of them differs from its default.
     unknown_tagged_fields: usize,
 }
 
-impl<'a> Decoder<'a> {
+impl Decoder<'_> {
     /// The fields of a message or struct, with the tagged ones where the definition has them.
     fn fields(&mut self, fields: &'static [Field]) -> Result<Value, DecodeError> {
         let mut values = vec![None; fields.len()];
@@ -73,8 +75,7 @@ impl<'a> Decoder<'a> {
     fn plain_field(&mut self, field: &Field) -> Result<Value, DecodeError> {
         if field.is_nullable_struct() {
             // -1 null, 1 present.
-            let [present] = self.take(field.name)?;
-            if present.cast_signed() < 0 {
+            if self.reader.int8(field.name)? < 0 {
                 return Ok(Value::Null);
             }
         }
@@ -87,17 +88,17 @@ impl<'a> Decoder<'a> {
         values: &mut [Option<Value>],
     ) -> Result<(), DecodeError> {
         // A count above i32::MAX is negative in Java, whose loop then does not begin.
-        let count = self.unsigned_varint("tagged fields")?.cast_signed();
+        let count = self.reader.uvarint("tagged fields")?.cast_signed();
         for _ in 0..count {
-            let tag = self.unsigned_varint("tag")?;
-            let size = self.unsigned_varint("tagged field size")?.cast_signed();
+            let tag = self.reader.uvarint("tag")?;
+            let size = self.reader.uvarint("tagged field size")?.cast_signed();
             let known = fields
                 .iter()
                 .zip(&mut *values)
                 .find(|(f, _)| f.tag == Some(tag));
             match known {
                 None => {
-                    self.slice("tagged field size", size)?;
+                    self.skip("tagged field size", size)?;
                     self.unknown_tagged_fields += 1;
                 }
                 Some((field, _)) if !field.versions.contains(self.version) => {
@@ -116,7 +117,7 @@ impl<'a> Decoder<'a> {
         let unknown_before = self.unknown_tagged_fields;
         let is_null = field.is_nullable_struct()
             // The marker before a struct is 1; 0 or less says null.
-            && self.unsigned_varint(field.name)?.cast_signed() <= 0;
+            && self.reader.uvarint(field.name)?.cast_signed() <= 0;
         let value = if is_null {
             Value::Null
         } else {
@@ -133,22 +134,22 @@ impl<'a> Decoder<'a> {
         nullable: bool,
     ) -> Result<Value, DecodeError> {
         Ok(match field_type {
-            Type::Bool => Value::Bool(self.take(name)? != [0]),
-            Type::Int8 => i8::from_be_bytes(self.take(name)?).into(),
-            Type::Int16 => i16::from_be_bytes(self.take(name)?).into(),
-            Type::Uint16 => u16::from_be_bytes(self.take(name)?).into(),
-            Type::Int32 => i32::from_be_bytes(self.take(name)?).into(),
-            Type::Uint32 => u32::from_be_bytes(self.take(name)?).into(),
-            Type::Int64 => i64::from_be_bytes(self.take(name)?).into(),
-            Type::Float64 => float64(f64::from_be_bytes(self.take(name)?)),
-            Type::Uuid => Value::String(KafkaUuid(self.take(name)?).to_string()),
+            Type::Bool => Value::Bool(self.reader.int8(name)? != 0),
+            Type::Int8 => self.reader.int8(name)?.into(),
+            Type::Int16 => self.reader.int16(name)?.into(),
+            Type::Uint16 => self.reader.uint16(name)?.into(),
+            Type::Int32 => self.reader.int32(name)?.into(),
+            Type::Uint32 => u32::from_be_bytes(self.reader.chunk(name)?).into(),
+            Type::Int64 => self.reader.int64(name)?.into(),
+            Type::Float64 => float64(f64::from_be_bytes(self.reader.chunk(name)?)),
+            Type::Uuid => Value::String(self.reader.uuid(name)?.to_string()),
             Type::String => match self.length(name, nullable, LengthSize::Int16)? {
                 None => Value::Null,
                 Some(size) => Value::String(self.string(name, size)?),
             },
             Type::Bytes => match self.length(name, nullable, LengthSize::Int32)? {
                 None => Value::Null,
-                Some(size) => Value::String(base64::encode(self.slice(name, size)?)),
+                Some(size) => Value::String(base64::encode(self.reader.take(name, size)?)),
             },
             Type::Array(element) => match self.length(name, nullable, LengthSize::Int32)? {
                 None => Value::Null,
@@ -162,12 +163,12 @@ impl<'a> Decoder<'a> {
         &mut self,
         name: &'static str,
         element: Type,
-        count: i32,
+        count: usize,
     ) -> Result<Value, DecodeError> {
         // Every element takes a byte or more, so this bounds the work by the input.
-        let count = usize::try_from(count).unwrap_or(0);
-        if count > self.rest().len() {
-            return Err(self.truncated(name, count));
+        if count > self.reader.rest().len() {
+            let needed = self.reader.position().saturating_add(count);
+            return Err(self.reader.truncated(name, needed));
         }
         let mut values = Vec::new();
         for _ in 0..count {
@@ -176,12 +177,12 @@ impl<'a> Decoder<'a> {
         Ok(Value::Array(values))
     }
 
-    fn string(&mut self, name: &'static str, size: i32) -> Result<String, DecodeError> {
-        if usize::try_from(size).is_ok_and(|size| size > MAX_STRING_SIZE) {
+    fn string(&mut self, name: &'static str, size: usize) -> Result<String, DecodeError> {
+        if size > MAX_STRING_SIZE {
             let expected = format!("at most {MAX_STRING_SIZE} bytes");
             return Err(self.unexpected(name, format!("{size} bytes"), expected));
         }
-        Ok(java_string(self.slice(name, size)?))
+        Ok(java_string(self.reader.take(name, size)?).into_owned())
     }
 
     /// The length before a string, bytes or an array; `None` if it says null.
@@ -190,75 +191,37 @@ impl<'a> Decoder<'a> {
         name: &'static str,
         nullable: bool,
         inflexible: LengthSize,
-    ) -> Result<Option<i32>, DecodeError> {
+    ) -> Result<Option<usize>, DecodeError> {
         let length = if self.flexible {
-            self.unsigned_varint(name)?.cast_signed().wrapping_sub(1)
+            self.reader.uvarint(name)?.cast_signed().wrapping_sub(1)
         } else {
             match inflexible {
-                LengthSize::Int16 => i16::from_be_bytes(self.take(name)?).into(),
-                LengthSize::Int32 => i32::from_be_bytes(self.take(name)?),
+                LengthSize::Int16 => self.reader.int16(name)?.into(),
+                LengthSize::Int32 => self.reader.int32(name)?,
             }
         };
-        match (length < 0, nullable) {
-            (false, _) => Ok(Some(length)),
-            (true, true) => Ok(None),
-            (true, false) => Err(self.unexpected(name, "null".to_owned(), "a value".to_owned())),
+        match usize::try_from(length) {
+            Ok(length) => Ok(Some(length)),
+            Err(_) if nullable => Ok(None),
+            Err(_) => Err(self.reader.null(name)),
         }
     }
 
-    fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.position..).unwrap_or_default()
-    }
-
-    fn take<const N: usize>(&mut self, name: &'static str) -> Result<[u8; N], DecodeError> {
-        let bytes = *self
-            .rest()
-            .first_chunk::<N>()
-            .ok_or_else(|| self.truncated(name, N))?;
-        self.position += N;
-        Ok(bytes)
-    }
-
-    fn slice(&mut self, name: &'static str, size: i32) -> Result<&'a [u8], DecodeError> {
-        let size = usize::try_from(size).map_err(|_| {
+    fn skip(&mut self, name: &'static str, size: i32) -> Result<(), DecodeError> {
+        let Ok(size) = usize::try_from(size) else {
             let kind = DecodeErrorKind::BelowMinimum {
                 found: size.into(),
                 minimum: 0,
             };
-            DecodeError::new(self.structure, name, self.position as u64, kind)
-        })?;
-        let bytes = self
-            .rest()
-            .get(..size)
-            .ok_or_else(|| self.truncated(name, size))?;
-        self.position += size;
-        Ok(bytes)
-    }
-
-    fn unsigned_varint(&mut self, name: &'static str) -> Result<u32, DecodeError> {
-        let (value, size) = read_uvarint(self.rest()).ok_or_else(|| {
-            if self.rest().len() < 5 {
-                self.truncated(name, self.rest().len() + 1)
-            } else {
-                let found = "a varint of more than 5 bytes".to_owned();
-                self.unexpected(name, found, "at most 5".to_owned())
-            }
-        })?;
-        self.position += size;
-        Ok(value)
-    }
-
-    fn truncated(&self, name: &'static str, needed: usize) -> DecodeError {
-        let kind = DecodeErrorKind::Truncated {
-            needed: needed as u64,
-            available: self.rest().len() as u64,
+            return Err(self.reader.error(name, kind));
         };
-        DecodeError::new(self.structure, name, self.position as u64, kind)
+        self.reader.take(name, size)?;
+        Ok(())
     }
 
     fn unexpected(&self, name: &'static str, found: String, expected: String) -> DecodeError {
         let kind = DecodeErrorKind::Unexpected { found, expected };
-        DecodeError::new(self.structure, name, self.position as u64, kind)
+        self.reader.error(name, kind)
     }
 }
 
@@ -308,39 +271,6 @@ fn float64(value: f64) -> Value {
         None if value.is_sign_positive() => Value::String("Infinity".to_owned()),
         None => Value::String("-Infinity".to_owned()),
     }
-}
-
-/// Text as Java's `new String(bytes, UTF_8)` reads it.
-///
-/// Like `String::from_utf8_lossy` it puts one replacement character for each longest run that
-/// could have begun a character; unlike it Java takes an encoded surrogate for such a run.
-fn java_string(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let size = match (rest, std::str::from_utf8(rest)) {
-            (_, Ok(valid)) => {
-                text.push_str(valid);
-                rest.len()
-            }
-            ([0xed, 0xa0..=0xbf, 0x80..=0xbf, ..], Err(_)) => replacement(&mut text, 3),
-            ([0xed, 0xa0..=0xbf, ..], Err(_)) => replacement(&mut text, 2),
-            (_, Err(error)) => match rest.split_at_checked(error.valid_up_to()) {
-                Some((valid, _)) if !valid.is_empty() => {
-                    text.push_str(&String::from_utf8_lossy(valid));
-                    valid.len()
-                }
-                _ => replacement(&mut text, error.error_len().unwrap_or(rest.len())),
-            },
-        };
-        rest = rest.get(size..).unwrap_or_default();
-    }
-    text
-}
-
-fn replacement(text: &mut String, size: usize) -> usize {
-    text.push(char::REPLACEMENT_CHARACTER);
-    size
 }
 
 #[cfg(test)]
@@ -422,8 +352,8 @@ mod tests {
         };
         assert_eq!(kind("EndTxnMarker", 0, &[0, 0, 0]), truncated);
         let count = DecodeErrorKind::Truncated {
-            needed: 0x7fff_fffe,
-            available: 1,
+            needed: 5 + 0x7fff_fffe,
+            available: 6,
         };
         let bytes = [0xff, 0xff, 0xff, 0xff, 7, 0];
         assert_eq!(
@@ -440,6 +370,12 @@ mod tests {
             expected: "a value".to_owned(),
         };
         assert_eq!(kind("GroupMetadataKey", 0, &[0xff, 0xff]), null);
+        let negative = DecodeErrorKind::BelowMinimum {
+            found: -1,
+            minimum: 0,
+        };
+        let bytes = [1, 9, 0xff, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(kind("NoOpRecord", 0, &bytes), negative);
         let tag = DecodeErrorKind::Unexpected {
             found: "tag 1".to_owned(),
             expected: "a tag of version 0".to_owned(),
@@ -453,31 +389,6 @@ mod tests {
             expected: "at most 32767 bytes".to_owned(),
         };
         assert_eq!(kind("ClearElrRecord", 0, &long), too_long);
-        let varint = kind("ClearElrRecord", 0, &[0x80; 6]);
-        assert!(
-            matches!(varint, DecodeErrorKind::Unexpected { .. }),
-            "{varint}"
-        );
-    }
-
-    #[test]
-    fn malformed_text_is_read_as_java_reads_it() {
-        // Each line was given to `new String(bytes, UTF_8)`.
-        let cases: [(&[u8], &str); 10] = [
-            (b"plain \xc3\xa9", "plain \u{e9}"),
-            (b"a\xffb", "a\u{fffd}b"),
-            (b"\xe4\xb8", "\u{fffd}"),
-            (b"\xe4\xb8A", "\u{fffd}A"),
-            (b"\xed\xa0\x80", "\u{fffd}"),
-            (b"\xed\xa0", "\u{fffd}"),
-            (b"\xf4\x90", "\u{fffd}\u{fffd}"),
-            (b"\xed\xa0A", "\u{fffd}A"),
-            (b"\xf0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
-            (b"\xc0\xaf", "\u{fffd}\u{fffd}"),
-        ];
-        for (bytes, text) in cases {
-            assert_eq!(java_string(bytes), text, "{bytes:x?}");
-        }
     }
 
     #[test]

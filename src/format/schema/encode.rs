@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::decode::{MAX_STRING_SIZE, is_default};
+use super::decode::is_default;
 use super::types::{Field, Message, Type};
 use crate::format::base64;
+use crate::format::compact::MAX_STRING_SIZE;
 use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::varint::write_uvarint;
 

@@ -149,7 +149,7 @@ fn compare_message(
                 return Err(format!("written as {}", hex(&encoded)));
             }
         }
-        // Unknown tagged fields are gone, and with them the difference of a struct from its default.
+        // Unknown tagged fields are gone, and with them what made a struct differ from its default.
         "unknown-tags" | "damaged" => {
             if kind == "damaged" {
                 compared.damaged_read += 1;

@@ -1,9 +1,9 @@
 //! Records of Kafka's own topics, decoded by the name of the topic.
 //!
-//! | topic                   | key                          | value                               |
-//! |-------------------------|------------------------------|-------------------------------------|
-//! | `__consumer_offsets`, `__transaction_state`, `__share_group_state` | int16 type, message | int16 version, message; null deletes |
-//! | `__cluster_metadata`, `__remote_log_metadata` | null | uvarint frame version (1), uvarint type, uvarint version, message |
+//! - `__consumer_offsets`, `__transaction_state`, `__share_group_state`: the key is int16 type and
+//!   a message, the value int16 version and a message; a null value deletes.
+//! - `__cluster_metadata`, `__remote_log_metadata`: the key is null, the value uvarint frame
+//!   version (1), uvarint type, uvarint version and a message.
 //!
 //! The JSON is what kafka-dump-log prints of these topics: `{"type": "1", "data": {..}}` for a key,
 //! `{"version": "4", "data": {..}}` for its value (both numbers as text), and
@@ -300,9 +300,9 @@ fn frame_number(frame: &mut CompactReader<'_>, field: &'static str) -> Result<i1
     Ok(number.cast_signed() as i16)
 }
 
-/// Puts what the members of a consumer group told each other in place of its bytes, as the dump tool
-/// does (`DumpLogSegments.OffsetsMessageParser#prepareGroupMetadataValue`). What does not parse
-/// stays base64.
+/// Puts what the members of a consumer group told each other in place of its bytes, as the dump
+/// tool does (`DumpLogSegments.OffsetsMessageParser#prepareGroupMetadataValue`). What does not
+/// parse stays base64.
 fn show_consumer_protocol(group: &mut Value) {
     if group.get("protocolType").and_then(Value::as_str) != Some("consumer") {
         return;

@@ -1,7 +1,7 @@
 //! Records of `__cluster_metadata` and of KRaft snapshots.
 //!
-//! Decides the messages of Kafka's `metadata` module and its `MetadataRecordType`. Numbers 6, 13 and
-//! 16 are not in use. The versions are those of all releases since 3.0; the preview of KRaft in 2.8
+//! Decides the messages of Kafka's `metadata` module and its `MetadataRecordType`. Numbers 6, 13
+//! and 16 are not in use. All versions from 0 on can still be read; the preview of KRaft in 2.8
 //! had frame version 0, which no later release reads.
 
 use super::types::{

@@ -14,8 +14,8 @@
 //! not UTF-8 is read with replacement characters as Java places them. A version outside the table
 //! is refused; Kafka's readers of metadata records would read it as the newest one they know.
 //!
-//! Depth of recursion is that of the table, never of the input; a count is checked against the bytes
-//! that are there before anything is read.
+//! Depth of recursion is that of the table, never of the input; a count is checked against the
+//! bytes that are there before anything is read.
 
 pub mod consumer_protocol;
 pub mod group_coordinator;

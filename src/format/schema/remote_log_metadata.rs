@@ -1,7 +1,7 @@
 //! Records of `__remote_log_metadata`.
 //!
-//! Decides the messages of Kafka's `storage` module and `RemoteLogMetadataSerde`. Type 3 is found in
-//! `remote_log_snapshot` files of 3.5 to 3.8 only.
+//! Decides the messages of Kafka's `storage` module and `RemoteLogMetadataSerde`. Type 3 is found
+//! in `remote_log_snapshot` files of 3.5 to 3.8 only.
 
 use super::types::{
     BOOL, BYTES, INT8, INT32, INT64, MetadataRecordType, STRING, Type, UUID, field, message,

@@ -22,7 +22,8 @@ import org.apache.kafka.common.protocol.MessageUtil;
  * record KIND TOPIC KEY-HEX VALUE-HEX KEY-JSON VALUE-JSON
  * </pre>
  * KIND is "exact" where the JSON says everything the bytes say, "unknown-tags" where there are tagged fields that no
- * definition has, "damaged" where the bytes were changed at random.
+ * definition has, "explicit-default" where a tagged field was written though it has its default, "damaged" where the
+ * bytes were changed at random.
  */
 public final class Main {
     private static final HexFormat HEX = HexFormat.of();
@@ -32,24 +33,33 @@ public final class Main {
     private final Random random;
     private final RandomMessages messages;
     private final PrintStream out;
+    /** What the lines so far have shown; empty where every line is printed. */
+    private final Optional<Features> shown;
 
-    private Main(long seed, PrintStream out) throws Exception {
+    private Main(long seed, boolean select, PrintStream out) throws Exception {
         this.definitions = Definition.all();
         this.decoders = Records.all(definitions);
         this.random = new Random(seed);
         this.messages = new RandomMessages(random);
         this.out = out;
+        this.shown = select ? Optional.of(new Features()) : Optional.empty();
     }
 
     public static void main(String[] args) throws Exception {
-        if (args.length != 2) {
-            System.err.println("usage: schemas SEED COUNT (messages of each type and version)");
+        boolean select = args.length == 3 && args[2].equals("select");
+        if (args.length != 2 && !select) {
+            System.err.println("usage: schemas SEED COUNT [select] (messages of each type and version; select: all of the"
+                + " first round, later only messages that show a kind of value not seen before)");
             System.exit(2);
         }
         try (PrintStream out = new PrintStream(new java.io.BufferedOutputStream(System.out, 1 << 16), false, StandardCharsets.UTF_8)) {
-            Main main = new Main(Long.parseLong(args[0]), out);
+            Main main = new Main(Long.parseLong(args[0]), select, out);
             for (int i = 0; i < Integer.parseInt(args[1]); i++) {
-                main.round();
+                if (select && i > 0) {
+                    main.selectiveRound(40 + 2 * i);
+                } else {
+                    main.round();
+                }
             }
         }
     }
@@ -68,14 +78,34 @@ public final class Main {
         }
     }
 
+    /** Messages of every type and version that are not longer, printed where they show something new. */
+    private void selectiveRound(int longest) throws Exception {
+        for (Definition definition : definitions.values()) {
+            for (int version = definition.firstVersion; version <= definition.lastVersion; version++) {
+                Message message = message(definition, version);
+                byte[] bytes = bytes(message, version);
+                if (bytes.length <= longest && shown.get().addAll(definition.name, definition.toJson(message, version))) {
+                    printMessage("exact", definition, version, bytes);
+                }
+            }
+        }
+    }
+
     private void printMessages(Definition definition, int version) throws Exception {
-        byte[] exact = bytes(message(definition, version), version);
+        Message random = message(definition, version);
+        byte[] exact = bytes(random, version);
+        if (shown.isPresent()) {
+            shown.get().addAll(definition.name, definition.toJson(random, version));
+        }
         printMessage("exact", definition, version, exact);
         printMessage("damaged", definition, version, messages.damage(exact));
         if (definition.isFlexible(version)) {
             Message message = message(definition, version);
             if (messages.addUnknownTaggedFields(message) > 0) {
                 printMessage("unknown-tags", definition, version, bytes(message, version));
+            }
+            for (byte[] tagged : messages.explicitDefaults(definition, version)) {
+                printMessage("explicit-default", definition, version, tagged);
             }
         }
     }

@@ -6,11 +6,15 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.List;
 import java.util.Random;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.types.RawTaggedField;
 
 /** Random messages, from nothing but a definition and a stream of random numbers. */
@@ -37,8 +41,7 @@ final class RandomMessages {
             if (!contains(versions, version) || tagged && random.nextBoolean()) {
                 continue;
             }
-            String name = field.get("name").asText();
-            name = name.substring(0, 1).toLowerCase() + name.substring(1);
+            String name = jsonName(field);
             boolean nullable = field.has("nullableVersions") && contains(field.get("nullableVersions").asText(), version);
             if (nullable && random.nextInt(4) == 0) {
                 node.putNull(name);
@@ -47,6 +50,11 @@ final class RandomMessages {
             }
         }
         return node;
+    }
+
+    private static String jsonName(JsonNode field) {
+        String name = field.get("name").asText();
+        return name.substring(0, 1).toLowerCase() + name.substring(1);
     }
 
     private JsonNode value(Definition definition, JsonNode field, String type, int version) {
@@ -158,6 +166,47 @@ final class RandomMessages {
             }
         }
         return added;
+    }
+
+    /** For each tagged field of the message itself: a message that has it, with the default as its value. */
+    List<byte[]> explicitDefaults(Definition definition, int version) throws Exception {
+        List<byte[]> all = new ArrayList<>();
+        for (JsonNode field : definition.json.get("fields")) {
+            if (!field.has("taggedVersions") || !contains(field.get("taggedVersions").asText(), version)) {
+                continue;
+            }
+            ObjectNode json = json(definition, version);
+            for (JsonNode other : definition.json.get("fields")) {
+                if (other.has("taggedVersions")) {
+                    json.remove(jsonName(other));
+                }
+            }
+            // Without tagged fields a message ends with their number, 0.
+            ByteBuffer plain = MessageUtil.toByteBufferAccessor(definition.fromJson(json, version), (short) version).buffer();
+            byte[] value = defaultBytes(field);
+            all.add(ByteBuffer.allocate(plain.remaining() + 2 + value.length).put(plain.slice(0, plain.remaining() - 1))
+                .put((byte) 1).put((byte) field.get("tag").asInt()).put((byte) value.length).put(value).array());
+        }
+        return all;
+    }
+
+    private static byte[] defaultBytes(JsonNode field) {
+        String type = field.get("type").asText();
+        String text = field.has("default") && !field.get("default").isNull() ? field.get("default").asText() : "";
+        if (text.equals("null")) {
+            return new byte[] {0};
+        }
+        long number = text.isEmpty() || text.equals("false") ? 0 : Long.parseLong(text);
+        return switch (type) {
+            case "bool", "int8" -> new byte[] {(byte) number};
+            case "int16" -> ByteBuffer.allocate(2).putShort((short) number).array();
+            case "int32" -> ByteBuffer.allocate(4).putInt((int) number).array();
+            case "int64" -> ByteBuffer.allocate(8).putLong(number).array();
+            case "uuid" -> new byte[16];
+            // Of a struct its marker and what all zeros are, of an array or a string the length 0.
+            case "ClassicMemberMetadata" -> new byte[] {1, 0, 0, 0, 0, 1, 0};
+            default -> new byte[] {1};
+        };
     }
 
     /** The bytes with one to three random changes: other values, cuts, insertions. */

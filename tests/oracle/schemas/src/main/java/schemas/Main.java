@@ -104,8 +104,11 @@ public final class Main {
             if (messages.addUnknownTaggedFields(message) > 0) {
                 printMessage("unknown-tags", definition, version, bytes(message, version));
             }
-            for (byte[] tagged : messages.explicitDefaults(definition, version)) {
+            for (byte[] tagged : messages.explicitDefaults(definition, version, true)) {
                 printMessage("explicit-default", definition, version, tagged);
+            }
+            for (byte[] tagged : messages.explicitDefaults(definition, version, false)) {
+                printMessage("damaged", definition, version, tagged);
             }
         }
     }

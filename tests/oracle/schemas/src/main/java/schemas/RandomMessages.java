@@ -168,11 +168,14 @@ final class RandomMessages {
         return added;
     }
 
-    /** For each tagged field of the message itself: a message that has it, with the default as its value. */
-    List<byte[]> explicitDefaults(Definition definition, int version) throws Exception {
+    /**
+     * For each tagged field of the message itself: a message that has it, with the default as its value. Either of the
+     * fields that this version has, or of those that it has not.
+     */
+    List<byte[]> explicitDefaults(Definition definition, int version, boolean known) throws Exception {
         List<byte[]> all = new ArrayList<>();
         for (JsonNode field : definition.json.get("fields")) {
-            if (!field.has("taggedVersions") || !contains(field.get("taggedVersions").asText(), version)) {
+            if (!field.has("taggedVersions") || contains(field.get("taggedVersions").asText(), version) != known) {
                 continue;
             }
             ObjectNode json = json(definition, version);

@@ -6,5 +6,6 @@
 pub mod dump;
 pub mod filter;
 pub mod ls;
+pub mod partition_state;
 #[cfg(feature = "schema")]
 pub mod schemas;

@@ -80,38 +80,6 @@ fn walk(log: &[u8], mut each: impl FnMut(&RecordBatchHeader, Option<EndTransacti
     }
 }
 
-/// The same, a block at a time: the headers of a block are in the cache before the first of them
-/// is folded, so that the fold does not wait for each.
-fn walk_in_blocks(
-    log: &[u8],
-    mut each: impl FnMut(&RecordBatchHeader, Option<EndTransactionMarker>),
-) {
-    let mut block = Vec::with_capacity(64);
-    let mut rest = log;
-    loop {
-        block.clear();
-        while block.len() < 64
-            && let Ok(header) = RecordBatchHeader::ref_from(rest)
-        {
-            let marker = header
-                .attributes()
-                .is_control()
-                .then_some(EndTransactionMarker {
-                    control_type: ControlRecordType::COMMIT,
-                    coordinator_epoch: 0,
-                });
-            block.push((header, marker));
-            rest = &rest[usize::try_from(header.size_in_bytes()).unwrap()..];
-        }
-        if block.is_empty() {
-            return;
-        }
-        for (header, marker) in &block {
-            each(header, *marker);
-        }
-    }
-}
-
 /// Time this thread has run.
 fn cpu_time() -> Duration {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -168,16 +136,6 @@ fn measure_fold(size: usize, producers: usize, run: usize) {
         });
         black_box(manager.map_end_offset());
     });
-    let in_blocks = best(&log, || {
-        let mut manager = ProducerStateManager::default();
-        walk_in_blocks(&log, |header, marker| {
-            recover_batch(&mut manager, header, marker).unwrap();
-            if marker.is_some() {
-                manager.on_high_watermark_updated(header.next_offset());
-            }
-        });
-        black_box(manager.map_end_offset());
-    });
     let rebuilding = best(&log, || {
         let mut manager = ProducerStateManager::default();
         let mut segment = SegmentProducers::new();
@@ -189,7 +147,7 @@ fn measure_fold(size: usize, producers: usize, run: usize) {
     });
     println!(
         "{producers} producers, {run} in a row: walk {walking:.1} ns a batch; with recover_batch \
-             {recovering:.1}, in blocks {in_blocks:.1}, with SegmentProducers \
+             {recovering:.1}, with SegmentProducers \
              {rebuilding:.1}"
     );
 }

@@ -6,6 +6,7 @@
 //!
 //! Layouts are those of Kafka 4.3.1 with the older ones beside them.
 
+pub mod compression;
 pub mod control_record;
 pub mod record;
 pub mod record_batch;

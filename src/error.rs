@@ -80,7 +80,7 @@ pub enum DecodeErrorKind {
         expected: String,
     },
     /// The stored checksum does not match the bytes it covers.
-    #[error("checksum is {stored:#010x}, computed {computed:#010x}")]
+    #[error("is {stored:#010x}, computed {computed:#010x}")]
     Checksum {
         /// The checksum in the file.
         stored: u32,
@@ -88,7 +88,7 @@ pub enum DecodeErrorKind {
         computed: u32,
     },
     /// A version this crate does not know.
-    #[error("version {found} is not known (newest known: {newest})")]
+    #[error("is {found}, newest known is {newest}")]
     UnknownVersion {
         /// The version found.
         found: i64,
@@ -126,4 +126,12 @@ pub enum DecodeErrorKind {
     /// Text that does not parse.
     #[error("is not readable: {0}")]
     Text(String),
+    /// A line of a text file that does not have the form it should.
+    #[error("is not readable in line {line}: '{}'", text.escape_debug())]
+    Line {
+        /// Number of the line, counted from 1.
+        line: u64,
+        /// What stands there.
+        text: String,
+    },
 }

@@ -6,7 +6,7 @@
 //! report -> { state, log } -> format
 //! ```
 //!
-//! - [`format`]: bytes to values and back, one module per on-disk format. No I/O, no state.
+//! - [`mod@format`]: bytes to values and back, one module per on-disk format. No I/O, no state.
 //! - [`log`]: files. Memory maps, segments, partition directories, broker log directories.
 //! - [`report`]: one module per question, each folding a partition into rows that serialise.
 //!

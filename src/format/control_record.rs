@@ -1,10 +1,14 @@
 //! Control records: what a control batch holds instead of data.
 //!
 //! The key is int16 version and int16 type. Types 0 and 1 end a transaction; their value is
-//! int16 version 0 and int32 coordinatorEpoch. Types 2 to 6 belong to KRaft.
+//! int16 version 0 and int32 coordinatorEpoch. Types 2 to 6 belong to KRaft, see
+//! [`super::kraft_control_record`].
 //!
 //! Decides `ControlRecordType`, `EndTransactionMarker`, `ControlRecordUtils`.
 
+use super::kraft_control_record::{
+    CURRENT_VERSION, KRaftVersion, KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader,
+};
 use super::record::Record;
 use crate::error::{DecodeError, DecodeErrorKind};
 
@@ -126,6 +130,81 @@ impl EndTransactionMarker {
     }
 }
 
+/// A control record of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlRecord {
+    /// ABORT or COMMIT.
+    EndTransaction(EndTransactionMarker),
+    /// LEADER_CHANGE.
+    LeaderChange(LeaderChange),
+    /// SNAPSHOT_HEADER.
+    SnapshotHeader(SnapshotHeader),
+    /// SNAPSHOT_FOOTER.
+    SnapshotFooter(SnapshotFooter),
+    /// KRAFT_VERSION.
+    KRaftVersion(KRaftVersion),
+    /// KRAFT_VOTERS.
+    KRaftVoters(KRaftVoters),
+    /// A type without a name; readers skip it.
+    Unknown(ControlRecordType),
+}
+
+impl ControlRecord {
+    /// The control record that a record of a control batch is.
+    ///
+    /// # Errors
+    /// If key or value are cut short or carry a negative version.
+    pub fn decode(record: &Record<'_>) -> Result<Self, DecodeError> {
+        if let Some(marker) = EndTransactionMarker::decode(record)? {
+            return Ok(Self::EndTransaction(marker));
+        }
+        let control_type = ControlRecordType::decode_key(record.key.unwrap_or_default())?;
+        let value = record.value.unwrap_or_default();
+        Ok(match control_type {
+            ControlRecordType::LEADER_CHANGE => {
+                Self::LeaderChange(LeaderChange::decode(value, CURRENT_VERSION)?)
+            }
+            ControlRecordType::SNAPSHOT_HEADER => {
+                Self::SnapshotHeader(SnapshotHeader::decode(value)?)
+            }
+            ControlRecordType::SNAPSHOT_FOOTER => {
+                Self::SnapshotFooter(SnapshotFooter::decode(value)?)
+            }
+            ControlRecordType::KRAFT_VERSION => Self::KRaftVersion(KRaftVersion::decode(value)?),
+            ControlRecordType::KRAFT_VOTERS => Self::KRaftVoters(KRaftVoters::decode(value)?),
+            other => Self::Unknown(other),
+        })
+    }
+
+    /// The type in the record's key.
+    #[must_use]
+    pub fn control_type(&self) -> ControlRecordType {
+        match self {
+            Self::EndTransaction(marker) => marker.control_type,
+            Self::LeaderChange(_) => ControlRecordType::LEADER_CHANGE,
+            Self::SnapshotHeader(_) => ControlRecordType::SNAPSHOT_HEADER,
+            Self::SnapshotFooter(_) => ControlRecordType::SNAPSHOT_FOOTER,
+            Self::KRaftVersion(_) => ControlRecordType::KRAFT_VERSION,
+            Self::KRaftVoters(_) => ControlRecordType::KRAFT_VOTERS,
+            Self::Unknown(control_type) => *control_type,
+        }
+    }
+
+    /// The record's value; empty for an unknown type.
+    #[must_use]
+    pub fn encode_value(&self) -> Vec<u8> {
+        match self {
+            Self::EndTransaction(marker) => marker.encode_value().to_vec(),
+            Self::LeaderChange(message) => message.encode(CURRENT_VERSION),
+            Self::SnapshotHeader(message) => message.encode(),
+            Self::SnapshotFooter(message) => message.encode(),
+            Self::KRaftVersion(message) => message.encode(),
+            Self::KRaftVoters(message) => message.encode(),
+            Self::Unknown(_) => Vec::new(),
+        }
+    }
+}
+
 fn truncated(structure: &'static str, needed: u64, bytes: &[u8]) -> DecodeError {
     let available = bytes.len() as u64;
     DecodeError::new(
@@ -145,4 +224,148 @@ fn check_version(structure: &'static str, version: i16) -> Result<(), DecodeErro
         return Err(DecodeError::new(structure, "version", 0, kind));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The records of control batches that Kafka 4.3.1 wrote.
+    const ABORT: &[u8] = b"\x20\0\0\0\x08\0\0\0\0\x0c\0\0\0\0\0\0\0";
+    const COMMIT: &[u8] = b"\x20\0\0\0\x08\0\0\0\x01\x0c\0\0\0\0\0\0\0";
+    const LEADER_CHANGE: &[u8] =
+        b"\x3a\0\0\0\x08\0\0\0\x02\x26\0\0\0\0\0\x01\x02\0\0\0\x01\0\x02\0\0\0\x01\0\0\0";
+    const SNAPSHOT_HEADER: &[u8] =
+        b"\x2a\0\0\0\x08\0\0\0\x03\x16\0\0\0\0\x01\xa2\x28\x18\x34\x8c\0\0";
+    const SNAPSHOT_FOOTER: &[u8] = b"\x1a\0\0\0\x08\0\0\0\x04\x06\0\0\0\0";
+
+    fn decode(bytes: &[u8]) -> ControlRecord {
+        let (record, size) = Record::decode(bytes).unwrap();
+        assert_eq!(size, bytes.len());
+        ControlRecord::decode(&record).unwrap()
+    }
+
+    fn encode(control_record: &ControlRecord) -> Vec<u8> {
+        let mut out = Vec::new();
+        record(
+            &control_record.control_type().encode_key(),
+            &control_record.encode_value(),
+        )
+        .encode(&mut out);
+        out
+    }
+
+    fn record<'a>(key: &'a [u8], value: &'a [u8]) -> Record<'a> {
+        Record {
+            attributes: 0,
+            timestamp_delta: 0,
+            offset_delta: 0,
+            key: Some(key),
+            value: Some(value),
+            headers: &[],
+            header_count: 0,
+        }
+    }
+
+    #[test]
+    fn markers_of_a_broker_and_back() {
+        for (bytes, control_type) in [
+            (ABORT, ControlRecordType::ABORT),
+            (COMMIT, ControlRecordType::COMMIT),
+        ] {
+            let marker = EndTransactionMarker {
+                control_type,
+                coordinator_epoch: 0,
+            };
+            assert_eq!(EndTransactionMarker::decode_batch(bytes), Ok(Some(marker)));
+            let decoded = decode(bytes);
+            assert_eq!(decoded, ControlRecord::EndTransaction(marker));
+            assert_eq!(encode(&decoded), bytes);
+        }
+    }
+
+    #[test]
+    fn kraft_records_of_a_broker_and_back() {
+        for (bytes, name) in [
+            (LEADER_CHANGE, "LEADER_CHANGE"),
+            (SNAPSHOT_HEADER, "SNAPSHOT_HEADER"),
+            (SNAPSHOT_FOOTER, "SNAPSHOT_FOOTER"),
+        ] {
+            let decoded = decode(bytes);
+            assert_eq!(decoded.control_type().name(), name);
+            assert_eq!(encode(&decoded), bytes);
+            assert_eq!(EndTransactionMarker::decode_batch(bytes), Ok(None));
+        }
+    }
+
+    #[test]
+    fn emptied_control_batch_has_no_marker() {
+        assert_eq!(EndTransactionMarker::decode_batch(&[]), Ok(None));
+    }
+
+    #[test]
+    fn higher_versions_and_longer_keys_and_values_are_read() {
+        let marker = record(&[0, 9, 0, 1, 7], &[0, 9, 0, 0, 0, 5, 7]);
+        let expected = EndTransactionMarker {
+            control_type: ControlRecordType::COMMIT,
+            coordinator_epoch: 5,
+        };
+        assert_eq!(EndTransactionMarker::decode(&marker), Ok(Some(expected)));
+    }
+
+    #[test]
+    fn each_cause_has_its_error() {
+        let message = |key: &[u8], value: &[u8]| {
+            ControlRecord::decode(&record(key, value))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            message(&[0, 0, 0], &[]),
+            "control record key needs 4 bytes, 3 are there (at position 0)"
+        );
+        assert_eq!(
+            message(&[0xff, 0xff, 0, 0], &[]),
+            "control record key version is -1, below the minimum of 0 (at position 0)"
+        );
+        assert_eq!(
+            message(&[0, 0, 0, 1], &[0, 0, 0, 0, 0]),
+            "end transaction marker needs 6 bytes, 5 are there (at position 0)"
+        );
+        assert_eq!(
+            message(&[0, 0, 0, 0], &[0x80, 0, 0, 0, 0, 0]),
+            "end transaction marker version is -32768, below the minimum of 0 (at position 0)"
+        );
+        assert!(message(&[0, 0, 0, 5], &[0]).starts_with("kraft version version needs 2 bytes"));
+    }
+
+    #[test]
+    fn unknown_type_survives() {
+        let key = ControlRecordType(77).encode_key();
+        let decoded = ControlRecord::decode(&record(&key, &[1])).unwrap();
+        assert_eq!(decoded, ControlRecord::Unknown(ControlRecordType(77)));
+        assert_eq!(decoded.control_type().name(), "UNKNOWN");
+    }
+
+    proptest! {
+        #[test]
+        fn marker_round_trip(commit: bool, coordinator_epoch: i32) {
+            let marker = EndTransactionMarker {
+                control_type: ControlRecordType(i16::from(commit)),
+                coordinator_epoch,
+            };
+            let record_bytes = encode(&ControlRecord::EndTransaction(marker));
+            prop_assert_eq!(EndTransactionMarker::decode_batch(&record_bytes), Ok(Some(marker)));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, control_type in -1..8i16, value: Vec<u8>) {
+            let _ = EndTransactionMarker::decode_batch(&bytes);
+            let key = ControlRecordType(control_type).encode_key();
+            let _ = ControlRecord::decode(&record(&key, &value));
+            let _ = ControlRecord::decode(&record(&bytes, &value));
+        }
+    }
 }

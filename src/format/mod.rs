@@ -6,14 +6,32 @@
 //!
 //! Layouts are those of Kafka 4.3.1 with the older ones beside them.
 
+pub mod aborted_txn;
+pub mod checkpoint;
+pub mod clean_shutdown;
+pub mod compact;
 pub mod compression;
 pub mod control_record;
+pub mod file_name;
+pub mod kafka_uuid;
+pub mod kraft_control_record;
+pub mod leader_epoch_checkpoint;
+pub mod legacy_record;
+pub mod meta_properties;
+pub mod offset_index;
+pub mod partition_metadata;
+pub mod producer_snapshot;
+pub mod quorum_state;
 pub mod record;
 pub mod record_batch;
+pub mod time_index;
 pub mod varint;
 
+mod index_rows;
 mod sentinel;
+mod text;
 
+pub use index_rows::IndexRows;
 pub use sentinel::{
     NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP,
 };

@@ -384,6 +384,7 @@ impl Attributes {
     #[must_use]
     #[inline]
     pub fn compression_type(self) -> CompressionType {
+        #[expect(clippy::cast_sign_loss, reason = "0 to 7")]
         CompressionType((self.0 & Self::COMPRESSION_CODEC_MASK) as u8)
     }
 
@@ -472,6 +473,221 @@ impl TimestampType {
             Self::NoTimestampType => "NoTimestampType",
             Self::CreateTime => "CreateTime",
             Self::LogAppendTime => "LogAppendTime",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A whole transactional batch written by Kafka 4.3.1.
+    const BATCH: [u8; 242] = [
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe6, 0x00, 0x00, 0x00,
+        0x00, 0x02, 0x0a, 0x87, 0x12, 0xb2, 0x00, 0x10, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x01,
+        0xa2, 0x27, 0xdd, 0x94, 0xc4, 0x00, 0x00, 0x01, 0xa2, 0x27, 0xdd, 0x97, 0xba, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x03, 0x54, 0x00, 0x00, 0x00, 0x14, 0x77, 0x69, 0x64, 0x65, 0x2d, 0x6b, 0x65, 0x79, 0x2d,
+        0x34, 0x34, 0x77, 0x69, 0x64, 0x65, 0x2d, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x2d, 0x31, 0x2d,
+        0x77, 0x69, 0x64, 0x65, 0x2d, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x2d, 0x31, 0x2d, 0x00, 0x46,
+        0x00, 0xec, 0x0b, 0x02, 0x16, 0x77, 0x69, 0x64, 0x65, 0x2d, 0x6b, 0x65, 0x79, 0x2d, 0x34,
+        0x35, 0x01, 0x04, 0x04, 0x68, 0x32, 0x08, 0x68, 0x76, 0x32, 0x34, 0x04, 0x68, 0x31, 0x0a,
+        0x68, 0x76, 0x31, 0x36, 0x38, 0xc8, 0x01, 0x00, 0xa3, 0x9d, 0x02, 0x04, 0x14, 0x77, 0x69,
+        0x64, 0x65, 0x2d, 0x6b, 0x65, 0x79, 0x2d, 0x34, 0x88, 0x01, 0x77, 0x69, 0x64, 0x65, 0x2d,
+        0x76, 0x61, 0x6c, 0x75, 0x65, 0x2d, 0x33, 0x2d, 0x77, 0x69, 0x64, 0x65, 0x2d, 0x76, 0x61,
+        0x6c, 0x75, 0x65, 0x2d, 0x33, 0x2d, 0x77, 0x69, 0x64, 0x65, 0x2d, 0x76, 0x61, 0x6c, 0x75,
+        0x65, 0x2d, 0x33, 0x2d, 0x77, 0x69, 0x64, 0x65, 0x2d, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x2d,
+        0x33, 0x2d, 0x2b, 0x72, 0x02, 0x34, 0xfe, 0x49, 0xb8, 0xfe, 0x7c, 0xdb, 0x65, 0xf1, 0x00,
+        0xf2, 0x13, 0x88, 0x04, 0x04, 0x68, 0x32, 0x01, 0x04, 0x68, 0x31, 0x0a, 0x68, 0x76, 0x31,
+        0x35, 0x36,
+    ];
+
+    /// A transaction marker written by Kafka 4.3.1.
+    const MARKER: [u8; 78] = [
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1a, 0x00, 0x00, 0x00, 0x42, 0x00, 0x00, 0x00,
+        0x00, 0x02, 0xc4, 0x4c, 0x15, 0x86, 0x00, 0x30, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01,
+        0xa2, 0x28, 0x0b, 0x5f, 0x56, 0x00, 0x00, 0x01, 0xa2, 0x28, 0x0b, 0x5f, 0x56, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x02, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00,
+        0x01, 0x20, 0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00, 0x01, 0x0c, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00,
+    ];
+
+    fn header(fields: RecordBatchFields) -> RecordBatchHeader {
+        RecordBatchHeader::from(fields)
+    }
+
+    fn batch_fields() -> RecordBatchFields {
+        RecordBatchFields {
+            base_offset: 0,
+            batch_length: 230,
+            partition_leader_epoch: 0,
+            magic: 2,
+            crc: 176_624_306,
+            attributes: Attributes(0x10),
+            last_offset_delta: 2,
+            base_timestamp: 0x01a2_27dd_94c4,
+            max_timestamp: 1_795_965_163_450,
+            producer_id: 5,
+            producer_epoch: 0,
+            base_sequence: 0,
+            records_count: 3,
+        }
+    }
+
+    #[test]
+    fn kafka_bytes_to_every_field_and_back() {
+        let header = RecordBatchHeader::ref_from(&BATCH).unwrap();
+        assert_eq!(header.fields(), batch_fields());
+        assert_eq!(header.size_in_bytes(), 242);
+        assert_eq!(header.last_offset(), 2);
+        assert_eq!(header.next_offset(), 3);
+        assert_eq!(header.last_sequence(), 2);
+        assert!(header.has_producer_id());
+        assert_eq!(header.as_array(), BATCH[..HEADER_SIZE]);
+        let rebuilt = RecordBatchHeader::from(batch_fields());
+        assert_eq!(rebuilt.as_array(), BATCH[..HEADER_SIZE]);
+    }
+
+    #[test]
+    fn marker_has_no_sequence() {
+        let header = RecordBatchHeader::ref_from(&MARKER).unwrap();
+        assert!(header.attributes().is_control());
+        assert!(header.attributes().is_transactional());
+        assert_eq!(header.last_offset(), 26);
+        assert_eq!((header.producer_id(), header.producer_epoch()), (2, 2));
+        assert_eq!(header.last_sequence(), NO_SEQUENCE);
+    }
+
+    #[test]
+    fn checksum_of_a_batch_is_the_stored_one() {
+        for bytes in [BATCH.as_slice(), MARKER.as_slice()] {
+            let header = RecordBatchHeader::ref_from(bytes).unwrap();
+            let records = &bytes[HEADER_SIZE..];
+            assert_eq!(header.compute_crc(records), header.crc());
+            assert_ne!(header.compute_crc(&records[1..]), header.crc());
+        }
+    }
+
+    #[test]
+    fn fields_before_the_attributes_are_not_under_the_checksum() {
+        for (position, byte) in BATCH.iter().enumerate().take(HEADER_SIZE) {
+            let mut bytes = BATCH;
+            bytes[position] = byte ^ 1;
+            let header = RecordBatchHeader::ref_from(&bytes).unwrap();
+            let same = header.compute_crc(&bytes[HEADER_SIZE..]) == batch_fields().crc;
+            assert_eq!(same, position < CRC_START, "position {position}");
+        }
+    }
+
+    #[test]
+    fn cut_header_is_refused() {
+        let error = RecordBatchHeader::ref_from(&BATCH[..60]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "record batch header needs 61 bytes, 60 are there (at position 0)"
+        );
+    }
+
+    #[test]
+    fn each_attribute_bit_has_its_meaning() {
+        let none = Attributes(0);
+        assert_eq!(none.compression_type().name(), "none");
+        assert_eq!(none.timestamp_type(), TimestampType::CreateTime);
+        assert!(!none.is_transactional() && !none.is_control() && !none.has_delete_horizon());
+        let codecs = [
+            "none",
+            "gzip",
+            "snappy",
+            "lz4",
+            "zstd",
+            "unknown(5)",
+            "unknown(6)",
+        ];
+        for (codec, name) in (0..).zip(codecs) {
+            assert_eq!(Attributes(codec).compression_type().name(), name);
+        }
+        assert_eq!(
+            Attributes(0x08).timestamp_type(),
+            TimestampType::LogAppendTime
+        );
+        assert!(Attributes(0x10).is_transactional());
+        assert!(Attributes(0x20).is_control());
+        assert!(Attributes(0x40).has_delete_horizon());
+        // The high byte means nothing, and bits do not run into each other.
+        let unused = Attributes(Attributes::UNUSED_MASK);
+        assert_eq!(unused.compression_type(), CompressionType::NONE);
+        assert_eq!(unused.timestamp_type(), TimestampType::CreateTime);
+        assert!(!unused.is_transactional() && !unused.is_control());
+        assert!(!unused.has_delete_horizon());
+    }
+
+    #[test]
+    fn delete_horizon_takes_the_place_of_the_base_timestamp() {
+        let mut fields = batch_fields();
+        let plain = header(fields);
+        assert_eq!(plain.base_timestamp(), fields.base_timestamp);
+        assert_eq!(plain.delete_horizon_ms(), None);
+        fields.attributes = Attributes(0x40);
+        let with_horizon = header(fields);
+        assert_eq!(with_horizon.base_timestamp(), NO_TIMESTAMP);
+        assert_eq!(
+            with_horizon.delete_horizon_ms(),
+            Some(fields.base_timestamp)
+        );
+        assert_eq!(with_horizon.fields(), fields);
+    }
+
+    #[test]
+    fn zero_follows_the_largest_sequence() {
+        assert_eq!(increment_sequence(0, 0), 0);
+        assert_eq!(increment_sequence(5, 10), 15);
+        assert_eq!(increment_sequence(i32::MAX, 0), i32::MAX);
+        assert_eq!(increment_sequence(i32::MAX, 1), 0);
+        assert_eq!(increment_sequence(i32::MAX - 5, 10), 4);
+        assert_eq!(increment_sequence(i32::MAX, i32::MAX), i32::MAX - 1);
+        assert_eq!(decrement_sequence(15, 10), 5);
+        assert_eq!(decrement_sequence(0, 1), i32::MAX);
+        assert_eq!(decrement_sequence(4, 10), i32::MAX - 5);
+        let mut fields = batch_fields();
+        fields.base_sequence = i32::MAX;
+        assert_eq!(header(fields).last_sequence(), 1);
+    }
+
+    #[test]
+    fn damaged_lengths_and_offsets_do_not_overflow() {
+        let mut fields = batch_fields();
+        fields.batch_length = i32::MIN;
+        fields.base_offset = i64::MAX;
+        fields.last_offset_delta = 1;
+        let header = header(fields);
+        assert_eq!(header.size_in_bytes(), 12);
+        assert_eq!(header.last_offset(), i64::MIN);
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_survives(bytes: [u8; HEADER_SIZE], more: Vec<u8>) {
+            let header = *RecordBatchHeader::ref_from(&bytes).unwrap();
+            prop_assert_eq!(header.as_array(), bytes);
+            prop_assert_eq!(RecordBatchHeader::from(header.fields()), header);
+            let _ = (header.next_offset(), header.last_sequence(), header.size_in_bytes());
+            let _ = header.compute_crc(&more);
+            let _ = RecordBatchHeader::ref_from(&more);
+        }
+
+        #[test]
+        fn sequences_go_forth_and_back(sequence in 0..=i32::MAX, step in 0..=i32::MAX) {
+            let forth = increment_sequence(sequence, step);
+            prop_assert!(forth >= 0);
+            prop_assert_eq!(decrement_sequence(forth, step), sequence);
+        }
+
+        #[test]
+        fn any_sequences_never_panic(sequence: i32, step: i32) {
+            let _ = increment_sequence(sequence, step);
+            let _ = decrement_sequence(sequence, step);
         }
     }
 }

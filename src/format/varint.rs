@@ -1,4 +1,5 @@
-//! Variable-length integers of record bodies: seven bits a byte, low group first, zigzag.
+//! Variable-length integers: seven bits a byte, low group first. Those of records are zigzag,
+//! those of flexible messages unsigned.
 //!
 //! Decides `org.apache.kafka.common.utils.ByteUtils`.
 
@@ -21,6 +22,18 @@ pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
 pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
     let (raw, size) = read_unsigned(bytes, 10)?;
     Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
+}
+
+/// An unsigned varint (at most 5 bytes, no zigzag) at the beginning of `bytes`, and how many bytes
+/// it takes.
+///
+/// `None` if the bytes end inside it or it is longer than 5 bytes.
+#[must_use]
+pub fn read_uvarint(bytes: &[u8]) -> Option<(u32, usize)> {
+    let (raw, size) = read_unsigned(bytes, 5)?;
+    #[expect(clippy::cast_possible_truncation, reason = "Java drops the same bits")]
+    let raw = raw as u32;
+    Some((raw, size))
 }
 
 fn read_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
@@ -46,6 +59,11 @@ pub fn write_varint(value: i32, out: &mut Vec<u8>) {
 /// Appends `value` as a varlong.
 pub fn write_varlong(value: i64, out: &mut Vec<u8>) {
     write_unsigned(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
+}
+
+/// Appends `value` as an unsigned varint.
+pub fn write_uvarint(value: u32, out: &mut Vec<u8>) {
+    write_unsigned(u64::from(value), out);
 }
 
 fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
@@ -107,7 +125,15 @@ mod tests {
         }
 
         #[test]
+        fn uvarint_round_trip(value: u32) {
+            let mut out = Vec::new();
+            write_uvarint(value, &mut out);
+            prop_assert_eq!(read_uvarint(&out), Some((value, out.len())));
+        }
+
+        #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = read_uvarint(&bytes);
             let _ = read_varint(&bytes);
             let _ = read_varlong(&bytes);
         }

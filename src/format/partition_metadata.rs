@@ -1,0 +1,168 @@
+//! `partition.metadata`: the id of the topic that a partition directory belongs to. Kafka 2.8 and
+//! later.
+//!
+//! ```text
+//! version: 0
+//! topic_id: MXGkq1laQAy1Qs8yxczwXw
+//! ```
+//!
+//! No line end after the second line. Kafka splits at a colon and white space and does not look
+//! at the words in front. Decides `PartitionMetadataFile`, `PartitionMetadataReadBuffer`.
+
+use super::kafka_uuid::KafkaUuid;
+use super::text::{Line, Lines, is_space};
+use crate::error::{DecodeError, DecodeErrorKind};
+
+const STRUCTURE: &str = "partition metadata";
+/// The version that Kafka writes. It reads higher ones too.
+pub const VERSION: i32 = 0;
+
+/// The content of a `partition.metadata` file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionMetadata {
+    /// Version of the file, 0 or higher.
+    pub version: i32,
+    /// The topic's id, never [`KafkaUuid::ZERO`].
+    pub topic_id: KafkaUuid,
+}
+
+impl PartitionMetadata {
+    /// The metadata in the file whose whole content is `bytes`.
+    ///
+    /// # Errors
+    /// If a line is missing or has another form, the version is negative, or the id does not
+    /// parse or is zero.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut lines = Lines::new(STRUCTURE, bytes)?;
+        let line = lines.required("version")?;
+        let version: i32 = line.number("version", value(&line, "version")?)?;
+        if version < VERSION {
+            let kind = DecodeErrorKind::BelowMinimum {
+                found: i64::from(version),
+                minimum: i64::from(VERSION),
+            };
+            return Err(line.error("version", kind));
+        }
+        let line = lines.required("topic_id")?;
+        let topic_id: KafkaUuid = value(&line, "topic_id")?
+            .parse()
+            .map_err(|_| line.malformed("topic_id"))?;
+        if topic_id == KafkaUuid::ZERO {
+            let kind = DecodeErrorKind::Unexpected {
+                found: topic_id.to_string(),
+                expected: "an id other than zero".to_owned(),
+            };
+            return Err(line.error("topic_id", kind));
+        }
+        Ok(Self { version, topic_id })
+    }
+
+    /// The content of the file.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        format!("version: {}\ntopic_id: {}", self.version, self.topic_id)
+    }
+}
+
+/// What stands behind the only colon with white space after it.
+fn value<'a>(line: &Line<'a>, field: &'static str) -> Result<&'a str, DecodeError> {
+    let mut pieces = split_at_colons(line.text);
+    match (pieces.next(), pieces.next(), pieces.next()) {
+        (Some(_), Some(value), None) if !value.is_empty() => Ok(value),
+        _ => Err(line.malformed(field)),
+    }
+}
+
+/// The pieces of `text` between colons that white space follows.
+fn split_at_colons(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let colon = text
+            .match_indices(':')
+            .map(|(index, _)| text.split_at(index))
+            .find(|(_, behind)| behind.chars().nth(1).is_some_and(is_space));
+        let Some((piece, behind)) = colon else {
+            rest = None;
+            return Some(text);
+        };
+        let behind = behind.strip_prefix(':').unwrap_or(behind);
+        let behind = behind.trim_start_matches(is_space);
+        // Java leaves out empty pieces at the end.
+        rest = Some(behind).filter(|behind| !behind.is_empty());
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(text: &str) -> Result<PartitionMetadata, DecodeError> {
+        PartitionMetadata::decode(text.as_bytes())
+    }
+
+    #[test]
+    fn kafka_bytes_to_fields_and_back() {
+        let text = "version: 0\ntopic_id: jeUSX3tUTbSrwaIOS8yOWg";
+        let metadata = decode(text).unwrap();
+        assert_eq!(metadata.version, 0);
+        assert_eq!(metadata.topic_id.to_string(), "jeUSX3tUTbSrwaIOS8yOWg");
+        assert_eq!(metadata.encode(), text);
+    }
+
+    #[test]
+    fn higher_versions_and_other_words_are_read() {
+        let metadata = decode("v:  7\r\nid:\tjeUSX3tUTbSrwaIOS8yOWg\nmore\n").unwrap();
+        assert_eq!(metadata.version, 7);
+    }
+
+    #[test]
+    fn each_cause_has_its_error() {
+        let message = |text| decode(text).unwrap_err().to_string();
+        assert_eq!(
+            message(""),
+            "partition metadata version is not readable: the file ends before it (at position 0)"
+        );
+        assert_eq!(
+            message("version: 0\n"),
+            "partition metadata topic_id is not readable: the file ends before it (at position 11)"
+        );
+        assert_eq!(
+            message("version:0\n"),
+            "partition metadata version is not readable in line 1: 'version:0' (at position 0)"
+        );
+        assert_eq!(
+            message("version: -1\n"),
+            "partition metadata version is -1, below the minimum of 0 (at position 0)"
+        );
+        assert_eq!(
+            message("version: 0\ntopic_id: x"),
+            "partition metadata topic_id is not readable in line 2: 'topic_id: x' (at position 11)"
+        );
+        assert_eq!(
+            message("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"),
+            "partition metadata topic_id is AAAAAAAAAAAAAAAAAAAAAA, \
+             expected an id other than zero (at position 11)"
+        );
+        assert!(decode("a: b: 0\ntopic_id: jeUSX3tUTbSrwaIOS8yOWg").is_err());
+        assert!(decode("version: \ntopic_id: jeUSX3tUTbSrwaIOS8yOWg").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(version in 0..=i32::MAX, mut id: [u8; 16]) {
+            id[0] |= 1;
+            let metadata = PartitionMetadata { version, topic_id: KafkaUuid(id) };
+            prop_assert_eq!(decode(&metadata.encode()), Ok(metadata));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, text in "[0a: \n]{0,30}") {
+            let _ = PartitionMetadata::decode(&bytes);
+            let _ = decode(&text);
+        }
+    }
+}

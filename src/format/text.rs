@@ -1,0 +1,163 @@
+//! Lines and words of the text files, cut where Java cuts them.
+//!
+//! What belongs here: the rules of `BufferedReader.readLine`, `\s` in `java.util.regex` and
+//! `Integer.parseInt` that several text formats share. What the words mean stays with the formats.
+
+use std::str::FromStr;
+
+use crate::error::{DecodeError, DecodeErrorKind};
+
+/// A line with its place in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    structure: &'static str,
+    number: u64,
+    position: u64,
+    pub(super) text: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// The error for a line that does not have the form it should.
+    pub(super) fn malformed(&self, field: &'static str) -> DecodeError {
+        let kind = DecodeErrorKind::Line {
+            line: self.number,
+            text: self.text.to_owned(),
+        };
+        self.error(field, kind)
+    }
+
+    /// An error at the beginning of this line.
+    pub(super) fn error(&self, field: &'static str, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError::new(self.structure, field, self.position, kind)
+    }
+
+    /// `word` as a decimal number; a sign in front is allowed.
+    pub(super) fn number<T: FromStr>(
+        &self,
+        field: &'static str,
+        word: &str,
+    ) -> Result<T, DecodeError> {
+        word.parse().map_err(|_| self.malformed(field))
+    }
+
+    /// The words between runs of white space. White space in front makes an empty first word, as
+    /// in `Pattern.split`; at the end it makes none.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.text
+            .trim_end_matches(is_space)
+            .split(is_space)
+            .enumerate()
+            .filter(|(index, word)| *index == 0 || !word.is_empty())
+            .map(|(_, word)| word)
+    }
+}
+
+/// The characters that `\s` stands for in a Java pattern: ASCII only.
+pub(super) fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\x0b' | '\x0c' | '\r')
+}
+
+/// The lines of a UTF-8 text; each ends at `\n`, `\r` or `\r\n`, the last one also at the end.
+#[derive(Clone, Debug)]
+pub(super) struct Lines<'a> {
+    structure: &'static str,
+    text: &'a str,
+    number: u64,
+    position: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// The lines of `bytes`, which errors call `structure`.
+    pub(super) fn new(structure: &'static str, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let kind = DecodeErrorKind::Text("these bytes are no UTF-8".to_owned());
+            DecodeError::new(structure, "text", error.valid_up_to() as u64, kind)
+        })?;
+        Ok(Self {
+            structure,
+            text,
+            number: 0,
+            position: 0,
+        })
+    }
+
+    /// The next line, or the error of a file that ends too early.
+    pub(super) fn required(&mut self, field: &'static str) -> Result<Line<'a>, DecodeError> {
+        let end = self.text.len() as u64;
+        let structure = self.structure;
+        self.next().ok_or_else(|| {
+            let kind = DecodeErrorKind::Text("the file ends before it".to_owned());
+            DecodeError::new(structure, field, end, kind)
+        })
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        let rest = self.text.get(self.position..)?;
+        if rest.is_empty() {
+            return None;
+        }
+        let length = rest.find(['\n', '\r']).unwrap_or(rest.len());
+        let (text, end) = rest.split_at(length);
+        let end_size = if end.starts_with("\r\n") { 2 } else { 1 };
+        self.number += 1;
+        let line = Line {
+            structure: self.structure,
+            number: self.number,
+            position: self.position as u64,
+            text,
+        };
+        self.position = self.position.saturating_add(length + end_size);
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<(u64, u64, &str)> {
+        Lines::new("text", text.as_bytes())
+            .unwrap()
+            .map(|line| (line.number, line.position, line.text))
+            .collect()
+    }
+
+    fn words(text: &str) -> Vec<&str> {
+        let line = Line {
+            structure: "text",
+            number: 1,
+            position: 0,
+            text,
+        };
+        line.words().collect()
+    }
+
+    #[test]
+    fn lines_end_where_java_ends_them() {
+        assert_eq!(lines(""), []);
+        assert_eq!(lines("a"), [(1, 0, "a")]);
+        assert_eq!(lines("a\n"), [(1, 0, "a")]);
+        assert_eq!(lines("a\n\n"), [(1, 0, "a"), (2, 2, "")]);
+        let mixed = [(1, 0, "a"), (2, 2, "b"), (3, 5, "c")];
+        assert_eq!(lines("a\rb\r\nc\n"), mixed);
+    }
+
+    #[test]
+    fn words_split_where_java_splits_them() {
+        assert_eq!(words("a 1 2"), ["a", "1", "2"]);
+        assert_eq!(words("a \t1  2 "), ["a", "1", "2"]);
+        assert_eq!(words(" a"), ["", "a"]);
+        assert_eq!(words(""), [""]);
+        assert_eq!(words("a\u{a0}b"), ["a\u{a0}b"]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_refused() {
+        let error = Lines::new("text", b"ab\xff").unwrap_err();
+        assert_eq!(error.position, 2);
+    }
+}

@@ -24,6 +24,8 @@ pub mod producer_snapshot;
 pub mod quorum_state;
 pub mod record;
 pub mod record_batch;
+pub mod record_batch_builder;
+pub mod record_batch_reader;
 pub mod time_index;
 pub mod varint;
 

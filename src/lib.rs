@@ -8,6 +8,7 @@
 //!
 //! - [`mod@format`]: bytes to values and back, one module per on-disk format. No I/O, no state.
 //! - [`log`]: files. Memory maps, segments, partition directories, broker log directories.
+//! - [`state`]: the rules of a broker about producers and transactions, as pure code.
 //! - [`report`]: one module per question, each folding a partition into rows that serialise.
 //!
 //! Names are Kafka's own in Rust case. An *offset* is a logical place in a partition, a
@@ -17,5 +18,6 @@ pub mod error;
 pub mod format;
 pub mod log;
 pub mod report;
+pub mod state;
 
 pub use error::{DecodeError, DecodeErrorKind};

@@ -1,1 +1,18 @@
-//! Files: memory maps, segments, partition directories, broker log directories.
+//! Files: memory maps, segments and the walk over their batches, partition directories, broker
+//! log directories.
+//!
+//! Everything is opened for reading only and left as it was. What is damaged inside a file is
+//! handed out as [`damage::Damage`]; an [`Error`] means that a file could not be looked at.
+
+pub mod batches;
+pub mod checkpoints;
+pub mod damage;
+mod error;
+pub mod log_dir;
+pub mod mapped_file;
+pub mod partition_dir;
+pub mod partition_walk;
+mod resync;
+
+pub use error::Error;
+pub use mapped_file::Io;

@@ -1,1 +1,13 @@
 //! One module per question: folds a partition into rows that serialise.
+//!
+//! A row's keys are a contract: Kafka's names in camelCase, every key always there, `null` for
+//! what is not. Nothing here knows of terminals.
+
+pub mod dump;
+pub mod filter;
+pub mod ls;
+pub mod lso;
+pub mod partition_state;
+pub mod producers;
+#[cfg(feature = "schema")]
+pub mod schemas;

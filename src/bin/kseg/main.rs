@@ -1,3 +1,43 @@
-//! The program `kseg`.
+//! The program `kseg`: arguments in, rows out. All knowledge of Kafka is in the library.
 
-fn main() {}
+mod cli;
+mod cmd;
+mod context;
+mod inputs;
+mod progress;
+mod render;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::context::{Context, Status};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::usage_error(&error),
+    };
+    let mut context = Context::new(&cli.global);
+    let result = match &cli.command {
+        None => cmd::overview::run(&mut context),
+        Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
+        Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
+        Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
+        Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
+        Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
+        Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),
+    };
+    context.finish(result)
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Clean => Self::SUCCESS,
+            Status::Found => Self::from(1),
+            Status::Failed => Self::from(2),
+        }
+    }
+}

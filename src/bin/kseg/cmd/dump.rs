@@ -1,0 +1,267 @@
+//! `kseg dump`: what is in a file, row by row.
+
+use std::path::Path;
+
+use clap::Args;
+use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName, PartitionDirName};
+use kseg::log::Error;
+use kseg::log::log_dir::LogDir;
+use kseg::log::mapped_file::MappedFile;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::report::dump::{
+    DumpCounts, DumpOptions, DumpRow, SideFile, Source, dump_log, dump_side_file,
+};
+
+use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs};
+use crate::context::{Context, Status};
+use crate::inputs::{Input, Inputs};
+use crate::render::dump_table::DumpTable;
+use crate::render::json::JsonRows;
+
+/// Show what is in a file: batches, index entries, snapshots, checkpoints
+///
+/// A `.log` gives one line a batch with every field of its header and its byte position; control
+/// batches say COMMIT or ABORT and the coordinator epoch. Checksums are checked. Other files give
+/// their rows. A directory gives all its files in order. Values are shown as they lie in the
+/// file: -1 where there is no producer, no sequence, no timestamp.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  kseg dump /var/lib/kafka/orders-0/00000000000000000000.log
+  kseg dump -o ndjson --producer-id 1003 /var/lib/kafka/orders-0
+
+Exit status:
+  0  done
+  1  done, and a batch or a file is not valid
+  2  could not do it: bad usage, unreadable input, no such partition")]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    /// Do not check checksums; reads headers only
+    #[arg(long)]
+    headers_only: bool,
+    #[command(flatten)]
+    partitions: PartitionFilterArgs,
+    #[command(flatten)]
+    batches: BatchFilterArgs,
+}
+
+pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Status> {
+    let filter = args.partitions.filter_with(&args.batches);
+    let inputs = Inputs::new(&args.paths, filter.clone());
+    let options = DumpOptions {
+        headers_only: args.headers_only,
+        filter,
+    };
+    let mut dump = Dump {
+        options,
+        sink: Sink::new(context),
+        invalid: 0,
+    };
+    inputs.for_each(context, |input, context| match input {
+        Input::File(path) => dump.named_file(path, context),
+        Input::LogDir(dir) => dump.root_files(dir, context),
+        Input::Partition(partition) => dump.partition(partition.dir, context),
+    })?;
+    dump.sink.finish(context)?;
+    Ok(if dump.invalid > 0 {
+        Status::Found
+    } else {
+        Status::Clean
+    })
+}
+
+/// Where rows go.
+enum Sink {
+    Json(JsonRows),
+    Table(Box<DumpTable>),
+}
+
+impl Sink {
+    fn new(context: &Context) -> Self {
+        match JsonRows::for_format(context.format, "kseg/dump/v1") {
+            Some(json) => Self::Json(json),
+            None => Self::Table(Box::new(DumpTable::new(context.style))),
+        }
+    }
+
+    fn begin_file(&mut self, path: &Path, context: &mut Context) -> anyhow::Result<()> {
+        if let Self::Table(table) = self {
+            table.begin_file(path, &mut context.out)?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: &DumpRow<'_>, context: &mut Context) -> anyhow::Result<()> {
+        match self {
+            Self::Json(json) => json.row(&mut context.out, row)?,
+            Self::Table(table) => table.row(row, &mut context.out)?,
+        }
+        Ok(())
+    }
+
+    fn finish(self, context: &mut Context) -> anyhow::Result<()> {
+        match self {
+            Self::Json(json) => json.finish(&mut context.out)?,
+            Self::Table(table) => table.finish(&mut context.out)?,
+        }
+        Ok(())
+    }
+}
+
+/// How the bytes of a file are read.
+enum Content {
+    Batches,
+    Rows(SideFile),
+}
+
+struct Dump {
+    options: DumpOptions,
+    sink: Sink,
+    invalid: u64,
+}
+
+impl Dump {
+    /// A file the user named: anything that is not Kafka's is an error.
+    fn named_file(&mut self, path: &Path, context: &mut Context) -> anyhow::Result<()> {
+        let name = path
+            .file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy();
+        let content = partition_file(&LogFileName::parse(&name)).or_else(|| root_file(&name));
+        let Some(content) = content else {
+            context.fail(&Error::UnknownFile {
+                path: path.to_owned(),
+            });
+            return Ok(());
+        };
+        let above = std::fs::canonicalize(path).ok();
+        let above = above
+            .as_deref()
+            .and_then(Path::parent)
+            .and_then(Path::file_name);
+        let above = above.and_then(|above| PartitionDirName::parse(&above.to_string_lossy()));
+        let source = Source {
+            topic: above.as_ref().map(|above| above.topic.as_str()),
+            partition: above.as_ref().map(|above| above.partition),
+            file: &name,
+        };
+        self.file(path, &content, source, true, context)
+    }
+
+    fn root_files(&mut self, dir: &LogDir, context: &mut Context) -> anyhow::Result<()> {
+        for name in &dir.files {
+            if let Some(content) = root_file(name) {
+                let source = Source {
+                    topic: None,
+                    partition: None,
+                    file: name,
+                };
+                self.file(&dir.path.join(name), &content, source, false, context)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn partition(&mut self, dir: &PartitionDir, context: &mut Context) -> anyhow::Result<()> {
+        for file in &dir.files {
+            if let Some(content) = partition_file(&file.parsed) {
+                let name = file.name();
+                let source = Source {
+                    topic: dir.topic(),
+                    partition: dir.partition(),
+                    file: &name,
+                };
+                self.file(&dir.file_path(file), &content, source, false, context)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `named`: the user named this very file, so it has to be there.
+    fn file(
+        &mut self,
+        path: &Path,
+        content: &Content,
+        source: Source<'_>,
+        named: bool,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let file = match MappedFile::open(path, context.io) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() && !named => {
+                context.vanished(path);
+                return Ok(());
+            }
+            Err(error) => {
+                context.fail(&error);
+                return Ok(());
+            }
+        };
+        self.sink.begin_file(path, context)?;
+        match self.rows(&file, content, source, context) {
+            Ok(counts) => self.invalid += counts.invalid,
+            Err(error) => match error.downcast_ref::<Error>() {
+                Some(error) => context.fail(error),
+                None => return Err(error),
+            },
+        }
+        Ok(())
+    }
+
+    fn rows(
+        &mut self,
+        file: &MappedFile,
+        content: &Content,
+        source: Source<'_>,
+        context: &mut Context,
+    ) -> anyhow::Result<DumpCounts> {
+        let Self { options, sink, .. } = self;
+        let emit = |row: &DumpRow<'_>| sink.row(row, context);
+        match content {
+            Content::Batches => dump_log(file, source, options, emit),
+            Content::Rows(kind) => {
+                dump_side_file(*kind, &file.read_all()?, source, &options.filter, emit)
+            }
+        }
+    }
+}
+
+/// The content of a file in a partition directory; `None` if it has no rows.
+fn partition_file(name: &LogFileName) -> Option<Content> {
+    Some(match name.kind {
+        LogFileKind::Log(_)
+        | LogFileKind::KRaftSnapshot(_)
+        | LogFileKind::KRaftSnapshotPart(..) => Content::Batches,
+        LogFileKind::OffsetIndex(base_offset) => {
+            Content::Rows(SideFile::OffsetIndex { base_offset })
+        }
+        LogFileKind::TimeIndex(base_offset) => Content::Rows(SideFile::TimeIndex { base_offset }),
+        LogFileKind::TransactionIndex(_) => Content::Rows(SideFile::TransactionIndex),
+        LogFileKind::ProducerSnapshot(_) => Content::Rows(SideFile::ProducerSnapshot),
+        LogFileKind::LeaderEpochCheckpoint => Content::Rows(SideFile::LeaderEpochCheckpoint),
+        LogFileKind::PartitionMetadata => Content::Rows(SideFile::PartitionMetadata),
+        LogFileKind::QuorumState => Content::Rows(SideFile::QuorumState),
+        LogFileKind::RemoteLogSnapshot | LogFileKind::NotANumber(_) | LogFileKind::Unknown(_) => {
+            return None;
+        }
+    })
+}
+
+/// The content of a file directly in a log directory; `None` if it has no rows.
+fn root_file(name: &str) -> Option<Content> {
+    Some(match LogDirFileName::parse(name) {
+        LogDirFileName::RecoveryPointOffsetCheckpoint
+        | LogDirFileName::ReplicationOffsetCheckpoint
+        | LogDirFileName::LogStartOffsetCheckpoint
+        | LogDirFileName::CleanerOffsetCheckpoint => Content::Rows(SideFile::OffsetCheckpoint),
+        LogDirFileName::MetaProperties => Content::Rows(SideFile::MetaProperties),
+        LogDirFileName::CleanShutdown => Content::Rows(SideFile::CleanShutdown),
+        LogDirFileName::BootstrapCheckpoint => Content::Batches,
+        LogDirFileName::Lock
+        | LogDirFileName::RemoteLogIndexCache
+        | LogDirFileName::RlmmCommittedOffsets
+        | LogDirFileName::Temporary(_)
+        | LogDirFileName::Unknown(_) => return None,
+    })
+}

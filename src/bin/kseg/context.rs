@@ -1,0 +1,175 @@
+//! What every command shares: where output goes, how it looks, and what went wrong so far.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use kseg::log::{Error, Io};
+
+use crate::cli::{Color, GlobalArgs, OutputFormat};
+use crate::render::Style;
+use crate::render::text::printable;
+
+/// Bytes gathered before they are written.
+const BUFFER_SIZE: usize = 64 * 1024;
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Status {
+    /// Looked, nothing wrong.
+    Clean,
+    /// Looked, and found something.
+    Found,
+    /// Could not look.
+    Failed,
+}
+
+/// One run of the program.
+pub(crate) struct Context {
+    /// Form of the answer.
+    pub(crate) format: OutputFormat,
+    /// How files are read.
+    pub(crate) io: Io,
+    /// Width and colour of tables.
+    pub(crate) style: Style,
+    /// Whether standard output is a terminal.
+    pub(crate) out_is_terminal: bool,
+    /// Standard output, buffered.
+    pub(crate) out: BufWriter<io::StdoutLock<'static>>,
+    failed: bool,
+}
+
+impl Context {
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
+        let stdout = io::stdout();
+        let color = match global.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+        };
+        let style = Style {
+            width: width(stdout.is_terminal()),
+            color,
+        };
+        Self {
+            format: global.output,
+            io: global.io.into(),
+            style,
+            out_is_terminal: stdout.is_terminal(),
+            out: BufWriter::with_capacity(BUFFER_SIZE, stdout.lock()),
+            failed: false,
+        }
+    }
+
+    /// Says what could not be done and lets the run go on; it will end with status 2.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.failed = true;
+        complain(&format!("{error}"));
+        if let Some(hint) = hint(error) {
+            say("hint", &hint);
+        }
+    }
+
+    /// Says something worth knowing that does not change the status.
+    #[expect(
+        clippy::unused_self,
+        reason = "only a run in progress has something to say"
+    )]
+    pub(crate) fn warn(&self, message: &str) {
+        say("warning", message);
+    }
+
+    /// Says that something listed a moment ago is gone; a broker deletes files at any time.
+    pub(crate) fn vanished(&self, path: &Path) {
+        let what = if path.is_symlink() {
+            "a link to nothing; a broker passes over it"
+        } else {
+            "vanished while reading"
+        };
+        self.warn(&format!("{}: {what}", path.display()));
+    }
+
+    /// The exit code for what a command came to.
+    pub(crate) fn finish(mut self, result: anyhow::Result<Status>) -> ExitCode {
+        let result = result.and_then(|status| Ok(self.out.flush().map(|()| status)?));
+        match result {
+            Ok(_) if self.failed => Status::Failed.into(),
+            Ok(status) => status.into(),
+            Err(error) if is_broken_pipe(&error) => Status::Clean.into(),
+            Err(error) => {
+                complain(&format!("{error:#}"));
+                if let Some(hint) = error.downcast_ref::<Error>().and_then(hint) {
+                    say("hint", &hint);
+                }
+                Status::Failed.into()
+            }
+        }
+    }
+}
+
+/// Columns to use: of the terminal, or as COLUMNS says; `None` when piped without it.
+fn width(is_terminal: bool) -> Option<usize> {
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok())
+        .filter(|columns| *columns > 0);
+    columns.or_else(|| {
+        let (terminal_size::Width(width), _) =
+            is_terminal.then(terminal_size::terminal_size).flatten()?;
+        Some(usize::from(width))
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn complain(message: &str) {
+    // Standard error may be closed; there is nowhere else to say so.
+    let _ = writeln!(io::stderr(), "kseg: {}", printable(message));
+}
+
+fn say(what: &str, message: &str) {
+    let _ = writeln!(io::stderr(), "{what}: {}", printable(message));
+}
+
+fn io_hint(kind: io::ErrorKind) -> Option<String> {
+    let hint = if kind == io::ErrorKind::NotFound {
+        "check the path; log.dirs in the broker's configuration names its log directories"
+    } else if kind == io::ErrorKind::PermissionDenied {
+        "run as the user who owns the broker's files; reading is enough"
+    } else {
+        return None;
+    };
+    Some(hint.to_owned())
+}
+
+/// What to do next about an error.
+fn hint(error: &Error) -> Option<String> {
+    match error {
+        Error::Io { source, .. } => io_hint(source.kind()),
+        Error::NotALogDir { candidates, .. } => Some(match candidates.as_slice() {
+            [] => return None,
+            [only] => format!("try {}", only.display()),
+            [one, other] => format!("try {} or {}", one.display(), other.display()),
+            [first, rest @ ..] => format!(
+                "try {}, or one of {} more beside it",
+                first.display(),
+                rest.len()
+            ),
+        }),
+        Error::UnknownFile { .. } => Some(
+            "kseg knows a file by its name: 00000000000000000000.log, .index, .timeindex, \
+             .txnindex, .snapshot, and the checkpoint files"
+                .to_owned(),
+        ),
+        Error::NotADirectory { .. } => Some("kseg dump shows what is in a file".to_owned()),
+        Error::ChangedWhileReading { .. } => {
+            Some("a broker truncated or replaced the file; run again".to_owned())
+        }
+        Error::NotAFile { .. } | Error::Decode { .. } | _ => None,
+    }
+}

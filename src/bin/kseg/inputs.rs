@@ -1,0 +1,182 @@
+//! The PATHs of a command: what they are, and the partitions and files in them that are wanted.
+
+use std::path::{Path, PathBuf};
+
+use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
+use kseg::log::log_dir::{LogDir, LogPath, PartitionPath};
+use kseg::log::partition_dir::PartitionDir;
+use kseg::report::filter::Filter;
+
+use crate::cli::PathArgs;
+use crate::context::Context;
+use crate::progress::Progress;
+
+/// What the user pointed at.
+pub(crate) struct Inputs {
+    paths: Vec<PathBuf>,
+    filter: Filter,
+    collects: bool,
+}
+
+/// One partition directory and what the checkpoints beside it say.
+pub(crate) struct PartitionInput<'a> {
+    pub(crate) dir: &'a PartitionDir,
+    pub(crate) offsets: CheckpointedOffsets,
+}
+
+/// One thing to look at, in the order it was given.
+pub(crate) enum Input<'a> {
+    /// A file that was named itself.
+    File(&'a Path),
+    /// A partition directory that the filter lets through.
+    Partition(PartitionInput<'a>),
+    /// A log directory, before its partitions.
+    LogDir(&'a LogDir),
+}
+
+impl Inputs {
+    pub(crate) fn new(paths: &PathArgs, filter: Filter) -> Self {
+        Self {
+            paths: paths.paths.clone(),
+            filter,
+            collects: false,
+        }
+    }
+
+    /// For a command that prints nothing before it has seen everything.
+    pub(crate) fn collecting(self) -> Self {
+        Self {
+            collects: true,
+            ..self
+        }
+    }
+
+    /// Hands out everything that is wanted. What cannot be read is complained of and passed
+    /// over; only an error of `visit` ends the run.
+    ///
+    /// # Errors
+    /// What `visit` returns, and if a filter by topic or partition let nothing through.
+    pub(crate) fn for_each(
+        &self,
+        context: &mut Context,
+        mut visit: impl FnMut(&Input<'_>, &mut Context) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut wanted = 0;
+        let mut failed = false;
+        for path in &self.paths {
+            match LogPath::discover(path) {
+                Ok(LogPath::File(path)) => {
+                    wanted += 1;
+                    visit(&Input::File(&path), context)?;
+                }
+                Ok(LogPath::Partition(dir)) => {
+                    wanted += self.partition(&dir, None, context, &mut visit)?;
+                }
+                Ok(LogPath::LogDir(dir)) => wanted += self.log_dir(&dir, context, &mut visit)?,
+                Err(error) => {
+                    failed = true;
+                    context.fail(&error);
+                }
+            }
+        }
+        if wanted == 0 && !failed && self.narrows_partitions() {
+            anyhow::bail!("no such partition: {}", self.wanted_partition());
+        }
+        Ok(())
+    }
+
+    fn log_dir(
+        &self,
+        dir: &LogDir,
+        context: &mut Context,
+        visit: &mut impl FnMut(&Input<'_>, &mut Context) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        for name in &dir.other_dirs {
+            let path = dir.path.join(name);
+            context.warn(&format!(
+                "{}: not a partition directory; a broker does not start with it",
+                path.display()
+            ));
+        }
+        let checkpoints = Checkpoints::read(&dir.path, context.io);
+        for problem in &checkpoints.problems {
+            context.warn(&format!("{problem}; taken as not there"));
+        }
+        visit(&Input::LogDir(dir), context)?;
+        let named = |it: &&PartitionPath| {
+            self.filter
+                .wants_partition(Some(&it.name.topic), Some(it.name.partition))
+        };
+        let partitions: Vec<&PartitionPath> = dir.partitions.iter().filter(named).collect();
+        // Rows that stream to the terminal show how far the run has come themselves.
+        let mut progress = (self.collects || !context.out_is_terminal)
+            .then(|| Progress::new(partitions.len() as u64));
+        let mut wanted = 0;
+        for partition in partitions {
+            match PartitionDir::open(&partition.path) {
+                Ok(dir) => {
+                    wanted += self.partition(&dir, Some(&checkpoints), context, visit)?;
+                    if let Some(progress) = &mut progress {
+                        progress.partition_done(dir.size_in_bytes());
+                    }
+                }
+                Err(error) if error.is_not_found() => context.vanished(&partition.path),
+                Err(error) => context.fail(&error),
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn partition(
+        &self,
+        dir: &PartitionDir,
+        checkpoints: Option<&Checkpoints>,
+        context: &mut Context,
+        visit: &mut impl FnMut(&Input<'_>, &mut Context) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        if !self.filter.wants_partition(dir.topic(), dir.partition()) {
+            return Ok(0);
+        }
+        let offsets = match checkpoints {
+            Some(checkpoints) => offsets(dir, checkpoints),
+            None => offsets(dir, &checkpoints_above(&dir.path, context)),
+        };
+        visit(&Input::Partition(PartitionInput { dir, offsets }), context)?;
+        Ok(1)
+    }
+
+    fn narrows_partitions(&self) -> bool {
+        self.filter.topic.is_some() || self.filter.partition.is_some()
+    }
+
+    fn wanted_partition(&self) -> String {
+        match (&self.filter.topic, self.filter.partition) {
+            (Some(topic), Some(partition)) => format!("{topic}-{partition}"),
+            (Some(topic), None) => format!("topic {topic}"),
+            (None, Some(partition)) => format!("partition {partition}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// The checkpoints count for the replica in use only: a directory to delete or a stray may have
+/// the name of a partition that lives on beside it.
+fn offsets(dir: &PartitionDir, checkpoints: &Checkpoints) -> CheckpointedOffsets {
+    use kseg::format::file_name::PartitionDirStatus;
+    match &dir.name {
+        Some(name) if name.status == PartitionDirStatus::Live => {
+            checkpoints.of(&name.topic, name.partition)
+        }
+        Some(_) | None => CheckpointedOffsets::default(),
+    }
+}
+
+/// A partition directory's checkpoints lie in the folder above it.
+fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
+    let above = std::fs::canonicalize(path)
+        .ok()
+        .and_then(|path| Some(path.parent()?.to_owned()));
+    above.map_or_else(Checkpoints::default, |above| {
+        Checkpoints::read(&above, context.io)
+    })
+}

@@ -1,0 +1,171 @@
+//! Listings of any length: fixed-width lines, written as they come.
+//!
+//! A table that must see all its rows before it can print one is for summaries; a segment holds
+//! millions of batches.
+
+use std::io::{self, Write};
+
+use super::Style;
+
+/// On which side a column is aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// One column of a listing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Heading.
+    pub(crate) name: &'static str,
+    /// Least width; longer values push the rest of their line to the right.
+    pub(crate) width: usize,
+    /// Alignment.
+    pub(crate) align: Align,
+    /// Columns of higher rank go first when the terminal is too narrow; 0 stays always.
+    pub(crate) rank: u8,
+}
+
+impl Column {
+    pub(crate) const fn new(name: &'static str, width: usize, align: Align, rank: u8) -> Self {
+        Self {
+            name,
+            width,
+            align,
+            rank,
+        }
+    }
+}
+
+/// Space between columns.
+const GAP: usize = 2;
+
+/// The columns of a listing that fit.
+pub(crate) struct Listing {
+    columns: &'static [Column],
+    shown: Vec<bool>,
+    line: String,
+}
+
+impl Listing {
+    /// Drops the columns of highest rank until the rest fits.
+    pub(crate) fn new(columns: &'static [Column], style: Style) -> Self {
+        let mut shown = vec![true; columns.len()];
+        if let Some(width) = style.width {
+            while total_width(columns, &shown) > width {
+                let dropped = columns
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, column)| {
+                        column.rank > 0 && shown.get(*index).is_some_and(|shown| *shown)
+                    })
+                    .max_by_key(|(_, column)| column.rank);
+                let Some((index, _)) = dropped else { break };
+                if let Some(shown) = shown.get_mut(index) {
+                    *shown = false;
+                }
+            }
+        }
+        Self {
+            columns,
+            shown,
+            line: String::new(),
+        }
+    }
+
+    /// How many columns did not fit.
+    pub(crate) fn hidden(&self) -> usize {
+        self.shown.iter().filter(|shown| !**shown).count()
+    }
+
+    /// Writes the headings.
+    pub(crate) fn headings(&mut self, out: &mut impl Write, style: Style) -> io::Result<()> {
+        self.line.clear();
+        self.compose(|index, columns| columns.get(index).map_or("", |column| column.name));
+        writeln!(out, "{}", style.heading(self.line.trim_end()))
+    }
+
+    /// Writes one line; `cells` has one for each column, shown or not.
+    pub(crate) fn row(&mut self, out: &mut impl Write, cells: &[String]) -> io::Result<()> {
+        self.line.clear();
+        self.compose(|index, _| cells.get(index).map_or("", String::as_str));
+        out.write_all(self.line.trim_end().as_bytes())?;
+        out.write_all(b"\n")
+    }
+
+    fn compose<'c>(&mut self, cell: impl Fn(usize, &'static [Column]) -> &'c str) {
+        for (index, column) in self.columns.iter().enumerate() {
+            if !self.shown.get(index).is_some_and(|shown| *shown) {
+                continue;
+            }
+            if !self.line.is_empty() {
+                self.line.extend(std::iter::repeat_n(' ', GAP));
+            }
+            let text = cell(index, self.columns);
+            let padding = column.width.saturating_sub(text.chars().count());
+            let before = if column.align == Align::Right {
+                padding
+            } else {
+                0
+            };
+            self.line.extend(std::iter::repeat_n(' ', before));
+            self.line.push_str(text);
+            self.line.extend(std::iter::repeat_n(' ', padding - before));
+        }
+    }
+}
+
+fn total_width(columns: &[Column], shown: &[bool]) -> usize {
+    let widths: Vec<usize> = columns
+        .iter()
+        .zip(shown)
+        .filter(|(_, shown)| **shown)
+        .map(|(column, _)| column.width)
+        .collect();
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[
+        Column::new("OFFSET", 6, Align::Right, 0),
+        Column::new("WHAT", 5, Align::Left, 1),
+        Column::new("CRC", 10, Align::Right, 2),
+    ];
+
+    fn render(width: Option<usize>) -> (String, usize) {
+        let style = Style {
+            width,
+            color: false,
+        };
+        let mut listing = Listing::new(COLUMNS, style);
+        let mut out = Vec::new();
+        listing.headings(&mut out, style).unwrap();
+        let cells = ["12".to_owned(), "data".to_owned(), "0x1".to_owned()];
+        listing.row(&mut out, &cells).unwrap();
+        (String::from_utf8(out).unwrap(), listing.hidden())
+    }
+
+    #[test]
+    fn a_pipe_gets_every_column() {
+        let (text, hidden) = render(None);
+        assert_eq!(
+            text,
+            "OFFSET  WHAT          CRC\n    12  data          0x1\n"
+        );
+        assert_eq!(hidden, 0);
+    }
+
+    #[test]
+    fn a_narrow_terminal_loses_the_least_important_columns() {
+        assert_eq!(
+            render(Some(24)),
+            ("OFFSET  WHAT\n    12  data\n".to_owned(), 1)
+        );
+        assert_eq!(render(Some(1)), ("OFFSET\n    12\n".to_owned(), 2));
+        assert_eq!(render(Some(25)).1, 0);
+    }
+}

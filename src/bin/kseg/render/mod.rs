@@ -1,0 +1,36 @@
+//! Rows to text: tables for people, JSON for programs. Opens nothing, knows no Kafka.
+
+pub(crate) mod columns;
+pub(crate) mod dump_table;
+pub(crate) mod json;
+pub(crate) mod summary;
+pub(crate) mod text;
+
+/// How tables look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Columns of the terminal; `None` when piped: as wide as it takes.
+    pub(crate) width: Option<usize>,
+    /// Whether to use colour.
+    pub(crate) color: bool,
+}
+
+impl Style {
+    /// `text` in the colour for what is wrong.
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.paint(anstyle::AnsiColor::Red.on_default(), text)
+    }
+
+    /// `text` in the colour for headings.
+    pub(crate) fn heading(self, text: &str) -> String {
+        self.paint(anstyle::Style::new().bold(), text)
+    }
+
+    fn paint(self, style: anstyle::Style, text: &str) -> String {
+        if self.color {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The checkpoint files of a log directory, looked up by partition.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::mapped_file::MappedFile;
+use super::{Error, Io};
+use crate::format::checkpoint::OffsetCheckpoint;
+use crate::format::file_name::LogDirFileName;
+
+/// The four offset checkpoints of one log directory.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    log_start: Offsets,
+    high_watermark: Offsets,
+    recovery_point: Offsets,
+    cleaner: Offsets,
+    /// Files that are there and could not be read; they count as not there.
+    pub problems: Vec<String>,
+}
+
+/// One checkpoint file; `None` if it is not there.
+type Offsets = Option<HashMap<(String, i32), i64>>;
+
+/// What the checkpoints of a log directory say of one partition; `None` where there is no file
+/// or no line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointedOffsets {
+    /// From `log-start-offset-checkpoint`: there only if the log starts behind the base offset
+    /// of its first segment.
+    pub log_start_offset: Option<i64>,
+    /// From `replication-offset-checkpoint`. May be stale.
+    pub high_watermark: Option<i64>,
+    /// From `recovery-point-offset-checkpoint`: the first offset not known to be on disk.
+    pub recovery_point: Option<i64>,
+    /// From `cleaner-offset-checkpoint`: the first offset not compacted yet.
+    pub cleaner_offset: Option<i64>,
+}
+
+impl Checkpoints {
+    /// Reads the checkpoint files in `dir`, those that are there.
+    #[must_use]
+    pub fn read(dir: &Path, io: Io) -> Self {
+        let mut problems = Vec::new();
+        let mut read = |name: &LogDirFileName| {
+            let path = dir.join(name.to_string());
+            read_checkpoint(&path, io).unwrap_or_else(|error| {
+                problems.push(error.to_string());
+                None
+            })
+        };
+        let log_start = read(&LogDirFileName::LogStartOffsetCheckpoint);
+        let high_watermark = read(&LogDirFileName::ReplicationOffsetCheckpoint);
+        let recovery_point = read(&LogDirFileName::RecoveryPointOffsetCheckpoint);
+        let cleaner = read(&LogDirFileName::CleanerOffsetCheckpoint);
+        Self {
+            log_start,
+            high_watermark,
+            recovery_point,
+            cleaner,
+            problems,
+        }
+    }
+
+    /// What they say of one partition.
+    #[must_use]
+    pub fn of(&self, topic: &str, partition: i32) -> CheckpointedOffsets {
+        let key = (topic.to_owned(), partition);
+        let get = |offsets: &Offsets| offsets.as_ref()?.get(&key).copied();
+        CheckpointedOffsets {
+            log_start_offset: get(&self.log_start),
+            high_watermark: get(&self.high_watermark),
+            recovery_point: get(&self.recovery_point),
+            cleaner_offset: get(&self.cleaner),
+        }
+    }
+}
+
+fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
+    let file = match MappedFile::open(path, io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let checkpoint =
+        OffsetCheckpoint::decode(&file.read_all()?).map_err(|source| Error::Decode {
+            path: path.to_owned(),
+            source,
+        })?;
+    // As in Kafka, the later of two lines for one partition counts.
+    let lines = checkpoint.entries.into_iter();
+    Ok(Some(
+        lines
+            .map(|line| ((line.topic, line.partition), line.offset))
+            .collect(),
+    ))
+}

@@ -1,0 +1,363 @@
+//! A file of bytes that is only ever read: memory-mapped, or read piece by piece.
+//!
+//! The one module with `unsafe` code for memory maps. A broker may truncate a file while it is
+//! mapped; touching a page that is gone raises SIGBUS. The handler of this module puts a page of
+//! zeros in its place and marks the mapping, so that the reader ends in
+//! [`Error::ChangedWhileReading`](super::Error::ChangedWhileReading) and the process lives on.
+
+#![allow(
+    unsafe_code,
+    reason = "memory maps, and the SIGBUS handler that keeps them safe"
+)]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use memmap2::Mmap;
+
+use super::Error;
+
+/// How the bytes of a file are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// A memory map; files that cannot be mapped are read.
+    #[default]
+    Mmap,
+    /// `pread` into a buffer. For file systems where a map misbehaves.
+    Read,
+}
+
+/// An open file whose length was fixed when it was opened: bytes that a broker appends later
+/// are not part of it.
+#[derive(Debug)]
+pub struct MappedFile {
+    path: PathBuf,
+    len: u64,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Map { map: Mmap, slot: &'static Slot },
+    File(File),
+}
+
+impl MappedFile {
+    /// Opens a regular file for reading, changing nothing about it.
+    ///
+    /// # Errors
+    /// If it cannot be opened or is not a regular file.
+    pub fn open(path: &Path, io: Io) -> Result<Self, Error> {
+        let file = open_read_only(path).map_err(|source| Error::io(path, source))?;
+        let metadata = file.metadata().map_err(|source| Error::io(path, source))?;
+        if !metadata.is_file() {
+            return Err(Error::NotAFile {
+                path: path.to_owned(),
+            });
+        }
+        let len = metadata.len();
+        let bytes = match io {
+            Io::Mmap if len > 0 => Self::map(file, len),
+            Io::Mmap | Io::Read => Bytes::File(file),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            len,
+            bytes,
+        })
+    }
+
+    /// Maps `len` bytes of `file`; where that cannot be done the file is read instead.
+    fn map(file: File, len: u64) -> Bytes {
+        install_handler();
+        let Ok(map_len) = usize::try_from(len) else {
+            return Bytes::File(file);
+        };
+        // SAFETY: a map is unsafe because others may change the file under it. Changed bytes are
+        // just other bytes to this crate, which trusts none of them and reads them through
+        // `&[u8]` only; a file cut short raises SIGBUS, which the handler turns into zeros.
+        match unsafe { memmap2::MmapOptions::new().len(map_len).map(&file) } {
+            Ok(map) => {
+                let slot = Slot::take(map.as_ptr() as usize, map_len);
+                Bytes::Map { map, slot }
+            }
+            Err(_) => Bytes::File(file),
+        }
+    }
+
+    /// The path it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes in the file when it was opened.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file was empty when it was opened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All bytes, if the file is mapped; an empty file always is.
+    #[must_use]
+    #[inline]
+    pub fn mapped(&self) -> Option<&[u8]> {
+        match &self.bytes {
+            Bytes::Map { map, .. } => Some(map),
+            Bytes::File(_) if self.len == 0 => Some(&[]),
+            Bytes::File(_) => None,
+        }
+    }
+
+    /// Whether the file was cut short, or could not be read, since it was opened.
+    ///
+    /// Bytes seen before this turns true may have been zeros that are not in the file.
+    #[must_use]
+    #[inline]
+    pub fn has_changed(&self) -> bool {
+        match &self.bytes {
+            Bytes::Map { slot, .. } => slot.faulted.load(Ordering::Relaxed),
+            Bytes::File(_) => false,
+        }
+    }
+
+    /// An error if [`MappedFile::has_changed`].
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`].
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        if self.has_changed() {
+            Err(self.changed())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the file is longer now than when it was opened: a broker is writing to it.
+    #[must_use]
+    pub fn has_grown(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > self.len)
+    }
+
+    fn changed(&self) -> Error {
+        Error::ChangedWhileReading {
+            path: self.path.clone(),
+        }
+    }
+
+    /// Fills `buffer` with the bytes at `position`, mapped or not.
+    ///
+    /// # Errors
+    /// If the file ends before that or cannot be read.
+    pub fn read_exact_at(&self, buffer: &mut [u8], position: u64) -> Result<(), Error> {
+        match &self.bytes {
+            Bytes::Map { map, .. } => {
+                let start = usize::try_from(position).unwrap_or(usize::MAX);
+                let end = start.saturating_add(buffer.len());
+                let bytes = map.get(start..end).ok_or_else(|| self.changed())?;
+                buffer.copy_from_slice(bytes);
+                self.check_unchanged()
+            }
+            Bytes::File(file) => file.read_exact_at(buffer, position).map_err(|source| {
+                if source.kind() == io::ErrorKind::UnexpectedEof {
+                    self.changed()
+                } else {
+                    Error::io(&self.path, source)
+                }
+            }),
+        }
+    }
+
+    /// All bytes: the map itself, or a copy where the file is not mapped.
+    ///
+    /// For small files; a segment is walked instead.
+    ///
+    /// # Errors
+    /// If the file cannot be read whole.
+    pub fn read_all(&self) -> Result<std::borrow::Cow<'_, [u8]>, Error> {
+        if let Some(bytes) = self.mapped() {
+            return Ok(std::borrow::Cow::Borrowed(bytes));
+        }
+        let len = usize::try_from(self.len).map_err(|_| self.changed())?;
+        // The length is the file's own, not one it claims: it is bounded by what is on disk,
+        // save for sparse files, which can be mapped.
+        let mut buffer = vec![0; len];
+        self.read_exact_at(&mut buffer, 0)?;
+        Ok(std::borrow::Cow::Owned(buffer))
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        if let Bytes::Map { slot, .. } = &self.bytes {
+            slot.release();
+        }
+    }
+}
+
+/// Asks the processor to fetch the bytes at `position` ahead of their use.
+///
+/// A walk over small batches is bound by memory latency, since each length must arrive before
+/// the next batch is known; fetching a little ahead hides most of it.
+#[inline]
+pub(super) fn prefetch(bytes: &[u8], position: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(byte) = bytes.get(position) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and never faults, and the address is in `bytes`.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, position);
+}
+
+/// Opens without touching the access time where the owner may, and without waiting for a writer
+/// if the path is a FIFO.
+fn open_read_only(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    #[cfg(target_os = "linux")]
+    {
+        let no_atime = flags | libc::O_NOATIME;
+        match OpenOptions::new()
+            .read(true)
+            .custom_flags(no_atime)
+            .open(path)
+        {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
+            opened => return opened,
+        }
+    }
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// One mapping that the SIGBUS handler knows. Slots are never freed, only used again, so the
+/// handler can walk their list at any moment.
+#[derive(Debug)]
+struct Slot {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    in_use: AtomicBool,
+    faulted: AtomicBool,
+    next: AtomicPtr<Slot>,
+}
+
+static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Asked for once, since a signal handler may not.
+static PAGE_SIZE: AtomicUsize = AtomicUsize::new(4096);
+
+impl Slot {
+    fn take(start: usize, len: usize) -> &'static Self {
+        let slot = Self::reuse().unwrap_or_else(Self::add);
+        slot.faulted.store(false, Ordering::Relaxed);
+        slot.len.store(len, Ordering::Relaxed);
+        slot.start.store(start, Ordering::Release);
+        slot
+    }
+
+    fn reuse() -> Option<&'static Self> {
+        slots().find(|slot| {
+            slot.in_use
+                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        })
+    }
+
+    fn add() -> &'static Self {
+        let slot: &'static Self = Box::leak(Box::new(Self {
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            in_use: AtomicBool::new(true),
+            faulted: AtomicBool::new(false),
+            next: AtomicPtr::new(std::ptr::null_mut()),
+        }));
+        let pointer = std::ptr::from_ref(slot).cast_mut();
+        let mut head = SLOTS.load(Ordering::Acquire);
+        loop {
+            slot.next.store(head, Ordering::Relaxed);
+            match SLOTS.compare_exchange(head, pointer, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return slot,
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    fn release(&self) {
+        self.start.store(0, Ordering::Relaxed);
+        self.len.store(0, Ordering::Relaxed);
+        self.in_use.store(false, Ordering::Release);
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        let start = self.start.load(Ordering::Acquire);
+        start != 0 && address.wrapping_sub(start) < self.len.load(Ordering::Relaxed)
+    }
+}
+
+fn slots() -> impl Iterator<Item = &'static Slot> {
+    let mut pointer = SLOTS.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: the list holds leaked boxes only, so every non-null pointer stays valid.
+        let slot = unsafe { pointer.as_ref() }?;
+        pointer = slot.next.load(Ordering::Acquire);
+        Some(slot)
+    })
+}
+
+fn install_handler() {
+    static INSTALLED: Once = Once::new();
+    // SAFETY: the struct is plain data for which zero is a valid value; the handler is a
+    // function of the signature that SA_SIGINFO asks for and calls only functions that are safe
+    // in a signal handler.
+    INSTALLED.call_once(|| unsafe {
+        let page = libc::sysconf(libc::_SC_PAGESIZE);
+        PAGE_SIZE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_sigbus as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+    });
+}
+
+/// Puts zeros where a page of a known mapping is gone; any other SIGBUS keeps its meaning.
+extern "C" fn on_sigbus(
+    _signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel hands a valid siginfo to an SA_SIGINFO handler. `mmap` with MAP_FIXED
+    // replaces one page inside a mapping that a live `MappedFile` owns, so nothing else is hit;
+    // `sigaction` with SIG_DFL restores the default, under which the access is tried again.
+    unsafe {
+        let address = (*info).si_addr() as usize;
+        if let Some(slot) = slots().find(|slot| slot.contains(address)) {
+            slot.faulted.store(true, Ordering::Relaxed);
+            let page = PAGE_SIZE.load(Ordering::Relaxed);
+            let start = address & !(page - 1);
+            let mapped = libc::mmap(
+                start as *mut libc::c_void,
+                page,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            );
+            if mapped != libc::MAP_FAILED {
+                return;
+            }
+        }
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+    }
+}

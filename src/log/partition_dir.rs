@@ -1,0 +1,240 @@
+//! A partition directory: its files by name, and the segments they make up.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::mapped_file::MappedFile;
+use super::{Error, Io};
+use crate::format::file_name::{
+    FileState, LogFileKind, LogFileName, PartitionDirName, PartitionDirStatus,
+};
+use crate::format::partition_metadata::PartitionMetadata;
+
+/// A directory of one partition, as it was when it was listed. No file in it is open.
+#[derive(Clone, Debug)]
+pub struct PartitionDir {
+    /// The directory.
+    pub path: PathBuf,
+    /// What its name says; `None` if that is no partition's name.
+    pub name: Option<PartitionDirName>,
+    /// All files, in the order in which a dump shows them: segment by segment, then snapshots,
+    /// then the rest, and files that are not in use last. Directories are left out: Kafka keeps
+    /// none here.
+    pub files: Vec<FileEntry>,
+    /// The segments in use, by base offset.
+    pub segments: Vec<SegmentFiles>,
+}
+
+/// One file of a directory.
+#[derive(Clone, Debug)]
+pub struct FileEntry {
+    /// Its name as the file system has it.
+    pub file_name: OsString,
+    /// What the name says.
+    pub parsed: LogFileName,
+    /// Bytes of the file when the directory was listed.
+    pub size_in_bytes: u64,
+}
+
+/// The files in use of one base offset, as places in [`PartitionDir::files`]. A missing index is
+/// normal at times and damage at others (`LogLoader`, `LazyIndex`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentFiles {
+    /// Base offset, as the names say.
+    pub base_offset: i64,
+    /// The `.log`.
+    pub log: usize,
+    /// The `.index`.
+    pub offset_index: Option<usize>,
+    /// The `.timeindex`.
+    pub time_index: Option<usize>,
+    /// The `.txnindex`; there only if a transaction was aborted.
+    pub txn_index: Option<usize>,
+}
+
+impl FileEntry {
+    /// Its name, with marks in place of what is not UTF-8.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        self.file_name.to_string_lossy()
+    }
+}
+
+impl PartitionDir {
+    /// Lists the directory.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut files = list_files(path)?;
+        files.sort_by(|a, b| {
+            order(&a.parsed)
+                .cmp(&order(&b.parsed))
+                .then_with(|| a.file_name.cmp(&b.file_name))
+        });
+        let segments = segments(&files);
+        Ok(Self {
+            path: path.to_owned(),
+            name: parse_name(path),
+            files,
+            segments,
+        })
+    }
+
+    /// The topic, if the directory has a partition's name.
+    #[must_use]
+    pub fn topic(&self) -> Option<&str> {
+        self.name.as_ref().map(|name| name.topic.as_str())
+    }
+
+    /// The partition's number, if the directory has a partition's name.
+    #[must_use]
+    pub fn partition(&self) -> Option<i32> {
+        self.name.as_ref().map(|name| name.partition)
+    }
+
+    /// What the directory is for, if it has a partition's name.
+    #[must_use]
+    pub fn status(&self) -> Option<&PartitionDirStatus> {
+        self.name.as_ref().map(|name| &name.status)
+    }
+
+    /// One of [`PartitionDir::files`].
+    #[must_use]
+    pub fn file(&self, index: usize) -> Option<&FileEntry> {
+        self.files.get(index)
+    }
+
+    /// Bytes of the `.log` files in use when the directory was listed.
+    #[must_use]
+    pub fn size_in_bytes(&self) -> u64 {
+        let logs = self.segments.iter().filter_map(|it| self.file(it.log));
+        logs.map(|log| log.size_in_bytes).sum()
+    }
+
+    /// The path of a file in this directory.
+    #[must_use]
+    pub fn file_path(&self, file: &FileEntry) -> PathBuf {
+        self.path.join(&file.file_name)
+    }
+
+    /// The topic id in `partition.metadata`; `None` if the file is not there or not readable as
+    /// such.
+    ///
+    /// # Errors
+    /// If the file is there and cannot be read.
+    pub fn topic_id(&self, io: Io) -> Result<Option<String>, Error> {
+        let is_metadata = |file: &&FileEntry| {
+            file.parsed.kind == LogFileKind::PartitionMetadata
+                && file.parsed.state == FileState::Live
+        };
+        let Some(file) = self.files.iter().find(is_metadata) else {
+            return Ok(None);
+        };
+        match MappedFile::open(&self.file_path(file), io) {
+            Ok(file) => {
+                let metadata = PartitionMetadata::decode(&file.read_all()?).ok();
+                Ok(metadata.map(|metadata| metadata.topic_id.to_string()))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What the name of the directory says; a relative path such as `.` is resolved for it.
+fn parse_name(path: &Path) -> Option<PartitionDirName> {
+    let own = path.file_name().map(std::ffi::OsStr::to_owned);
+    let name = own.or_else(|| Some(fs::canonicalize(path).ok()?.file_name()?.to_owned()))?;
+    PartitionDirName::parse(name.to_str()?)
+}
+
+fn list_files(path: &Path) -> Result<Vec<FileEntry>, Error> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(|source| Error::io(path, source))? {
+        let entry = entry.map_err(|source| Error::io(path, source))?;
+        // Follows links, as a broker does. A file that is gone already has no size to tell.
+        let metadata = fs::metadata(entry.path()).ok();
+        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+            continue;
+        }
+        let file_name = entry.file_name();
+        let parsed = LogFileName::parse(&file_name.to_string_lossy());
+        let size_in_bytes = metadata.map_or(0, |metadata| metadata.len());
+        files.push(FileEntry {
+            file_name,
+            parsed,
+            size_in_bytes,
+        });
+    }
+    Ok(files)
+}
+
+/// Where a file comes in a listing: files in use first, segments by offset, each with its `.log`
+/// in front.
+fn order(name: &LogFileName) -> (bool, u8, i64, u8) {
+    let (group, offset, place) = match &name.kind {
+        LogFileKind::Log(offset) => (0, *offset, 0),
+        LogFileKind::OffsetIndex(offset) => (0, *offset, 1),
+        LogFileKind::TimeIndex(offset) => (0, *offset, 2),
+        LogFileKind::TransactionIndex(offset) => (0, *offset, 3),
+        LogFileKind::ProducerSnapshot(offset) => (1, *offset, 0),
+        LogFileKind::KRaftSnapshot(id) | LogFileKind::KRaftSnapshotPart(id, _) => {
+            (2, id.end_offset, 0)
+        }
+        LogFileKind::LeaderEpochCheckpoint => (3, 0, 0),
+        LogFileKind::PartitionMetadata => (3, 0, 1),
+        LogFileKind::QuorumState => (3, 0, 2),
+        LogFileKind::RemoteLogSnapshot => (3, 0, 3),
+        LogFileKind::NotANumber(_) | LogFileKind::Unknown(_) => (4, 0, 0),
+    };
+    (name.state != FileState::Live, group, offset, place)
+}
+
+/// Groups the files in use by base offset. An index without a `.log` belongs to no segment.
+fn segments(files: &[FileEntry]) -> Vec<SegmentFiles> {
+    let mut segments: Vec<SegmentFiles> = Vec::new();
+    // Sorted: the files of a base offset come together, the `.log` first.
+    for (place, file) in files.iter().enumerate() {
+        if file.parsed.state != FileState::Live {
+            continue;
+        }
+        let segment_of = |base: i64| move |segment: &&mut SegmentFiles| segment.base_offset == base;
+        match &file.parsed.kind {
+            LogFileKind::Log(base_offset) => segments.push(SegmentFiles {
+                base_offset: *base_offset,
+                log: place,
+                offset_index: None,
+                time_index: None,
+                txn_index: None,
+            }),
+            LogFileKind::OffsetIndex(base) => {
+                if let Some(segment) = segments.last_mut().filter(segment_of(*base)) {
+                    segment.offset_index = Some(place);
+                }
+            }
+            LogFileKind::TimeIndex(base) => {
+                if let Some(segment) = segments.last_mut().filter(segment_of(*base)) {
+                    segment.time_index = Some(place);
+                }
+            }
+            LogFileKind::TransactionIndex(base) => {
+                if let Some(segment) = segments.last_mut().filter(segment_of(*base)) {
+                    segment.txn_index = Some(place);
+                }
+            }
+            LogFileKind::ProducerSnapshot(_)
+            | LogFileKind::LeaderEpochCheckpoint
+            | LogFileKind::PartitionMetadata
+            | LogFileKind::QuorumState
+            | LogFileKind::KRaftSnapshot(_)
+            | LogFileKind::KRaftSnapshotPart(..)
+            | LogFileKind::RemoteLogSnapshot
+            | LogFileKind::NotANumber(_)
+            | LogFileKind::Unknown(_) => {}
+        }
+    }
+    segments
+}

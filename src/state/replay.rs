@@ -1,0 +1,212 @@
+//! How the batches of a log become state, one segment at a time.
+//!
+//! A broker has two ways. Recovery takes in batch by batch ([`recover_batch`]). Rebuilding reads a
+//! segment, gathers its producers, and takes them in together at the end ([`SegmentProducers`]).
+//! The results differ in the order of new producers in a snapshot, and in what a producer that
+//! went to another epoch and back still remembers.
+
+use super::append_origin::{AppendOrigin, TransactionVersion};
+use super::java_hash_map::{JavaHashMap, Slot};
+use super::log_offset_metadata::LogOffsetMetadata;
+use super::producer_append_info::ProducerAppendInfo;
+use super::producer_state_manager::ProducerStateManager;
+use super::refusal::Refusal;
+use super::transactions::CompletedTxn;
+use crate::format::control_record::EndTransactionMarker;
+use crate::format::record_batch::RecordBatchHeader;
+
+/// A row of a `.txnindex` file (`AbortedTxn`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortedTxnRow {
+    /// Whose transaction.
+    pub producer_id: i64,
+    /// Base offset of its first batch.
+    pub first_offset: i64,
+    /// Offset of its marker.
+    pub last_offset: i64,
+    /// The last stable offset when it ended.
+    pub last_stable_offset: i64,
+}
+
+impl ProducerStateManager {
+    /// Completes a transaction; returns the row for the index if it was aborted
+    /// (`LogSegment.updateTxnIndex`, then `completeTxn`).
+    ///
+    /// # Errors
+    /// If the transaction is not open.
+    pub(super) fn complete_and_index(
+        &mut self,
+        completed: &CompletedTxn,
+    ) -> Result<Option<AbortedTxnRow>, Refusal> {
+        let row = completed.is_aborted.then(|| AbortedTxnRow {
+            producer_id: completed.producer_id,
+            first_offset: completed.first_offset,
+            last_offset: completed.last_offset,
+            last_stable_offset: self.last_stable_offset(completed),
+        });
+        self.complete_txn(completed)?;
+        Ok(row)
+    }
+
+    /// A transactional batch that was taken in ends the producer's verification. A version 2
+    /// client's stays after a marker of its own epoch: the epoch has been bumped, so it belongs to
+    /// the next transaction (`UnifiedLog.updateProducers`).
+    #[inline]
+    pub(super) fn end_verification(&mut self, header: &RecordBatchHeader) {
+        let attributes = header.attributes();
+        if !attributes.is_transactional() {
+            return;
+        }
+        let producer_id = header.producer_id();
+        let is_for_next_transaction = self.verification_state_entry(producer_id).is_some_and(|v| {
+            v.supports_epoch_bump
+                && attributes.is_control()
+                && v.producer_epoch == header.producer_epoch()
+        });
+        if !is_for_next_transaction {
+            self.clear_verification_state_entry(producer_id);
+        }
+    }
+}
+
+/// Takes in one batch of a segment under recovery (`LogSegment.updateProducerState`).
+///
+/// Batches have to come in the order of the log. For a control batch `marker` is what its first
+/// record says; an empty one has none. Returns the `.txnindex` row the batch gives.
+///
+/// # Errors
+/// If the batch does not fit, which stops a broker. The state is unchanged except for a producer
+/// whose transaction could not be completed.
+#[inline]
+pub fn recover_batch(
+    manager: &mut ProducerStateManager,
+    header: &RecordBatchHeader,
+    marker: Option<EndTransactionMarker>,
+) -> Result<Option<AbortedTxnRow>, Refusal> {
+    let mut row = None;
+    if header.has_producer_id()
+        && let Some(completed) = manager.update_by_replicated(header, marker)?
+    {
+        row = manager.complete_and_index(&completed)?;
+    }
+    manager.update_map_end_offset(header.next_offset());
+    Ok(row)
+}
+
+/// The producers of the batches read so far, before they are taken in
+/// (`UnifiedLog.loadProducersFromRecords`, `UnifiedLog.updateProducers`).
+#[derive(Clone, Debug, Default)]
+pub struct SegmentProducers {
+    producers: JavaHashMap<ProducerAppendInfo>,
+    last_used: Option<Slot>,
+    completed: Vec<CompletedTxn>,
+}
+
+impl SegmentProducers {
+    /// No batches yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a batch read from the log.
+    ///
+    /// # Errors
+    /// If the batch does not fit, which stops a broker.
+    #[inline]
+    pub fn add(
+        &mut self,
+        manager: &mut ProducerStateManager,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+    ) -> Result<(), Refusal> {
+        if !header.has_producer_id() {
+            return Ok(());
+        }
+        let how = UpdateProducers {
+            origin: AppendOrigin::Replication,
+            transaction_version: TransactionVersion::V0,
+            first_offset_metadata: None,
+        };
+        self.update_producers(manager, header, marker, how)
+    }
+
+    /// Adds a batch to its producer (`UnifiedLog.updateProducers`).
+    #[inline]
+    pub(super) fn update_producers(
+        &mut self,
+        manager: &mut ProducerStateManager,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+        how: UpdateProducers,
+    ) -> Result<(), Refusal> {
+        let slot = self.slot(manager, header.producer_id(), how.origin);
+        let Some(info) = self.producers.value_mut(slot) else {
+            return Ok(());
+        };
+        let completed = info.append(
+            header,
+            marker,
+            how.first_offset_metadata,
+            how.transaction_version,
+        )?;
+        manager.end_verification(header);
+        self.completed.extend(completed);
+        Ok(())
+    }
+
+    #[inline]
+    fn slot(
+        &mut self,
+        manager: &ProducerStateManager,
+        producer_id: i64,
+        origin: AppendOrigin,
+    ) -> Slot {
+        if let Some(slot) = self.last_used
+            && let Some(info) = self.producers.value(slot)
+            && info.producer_id() == producer_id
+            && !self.producers.grows_on_compute()
+        {
+            return slot;
+        }
+        let slot = self
+            .producers
+            .compute_if_absent(producer_id, || manager.prepare_update(producer_id, origin));
+        self.last_used = Some(slot);
+        slot
+    }
+
+    /// Takes the producers into the state, in the order of the map they were gathered in, and
+    /// ends their transactions. Leaves nothing here.
+    ///
+    /// # Errors
+    /// If a transaction ends that is not open, which stops a broker.
+    pub fn take_in(&mut self, manager: &mut ProducerStateManager) -> Result<(), Refusal> {
+        self.take_in_with_rows(manager, |_| {})
+    }
+
+    pub(super) fn take_in_with_rows(
+        &mut self,
+        manager: &mut ProducerStateManager,
+        mut row: impl FnMut(AbortedTxnRow),
+    ) -> Result<(), Refusal> {
+        let gathered = std::mem::take(self);
+        for info in gathered.producers.values() {
+            manager.update(info);
+        }
+        for completed in &gathered.completed {
+            if let Some(aborted) = manager.complete_and_index(completed)? {
+                row(aborted);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a batch is added to its producer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UpdateProducers {
+    pub(super) origin: AppendOrigin,
+    pub(super) transaction_version: TransactionVersion,
+    pub(super) first_offset_metadata: Option<LogOffsetMetadata>,
+}

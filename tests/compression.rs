@@ -222,8 +222,6 @@ fn damaged_streams_are_accepted_and_refused_as_by_kafka() {
             different.push(format!("{line}: {ours}"));
         }
     }
-    eprintln!(
-        "streams compared, by codec and whether Kafka refuses: {seen:?}, LZ4 offset 0: {zero_offsets}"
-    );
+    eprintln!("streams by codec and whether Kafka refuses: {seen:?}, LZ4 offset 0: {zero_offsets}");
     assert!(seen.len() == 8 && different.is_empty(), "{different:#?}");
 }

@@ -397,6 +397,19 @@ impl<'w> Batch<'w> {
         Ok(FirstControlRecord::decode(&self.records()?))
     }
 
+    /// The end-transaction marker of the batch, if it has one; `None` as well in an empty control
+    /// batch.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    #[inline]
+    pub fn marker(&self) -> Result<Option<EndTransactionMarker>, Error> {
+        if !self.header.attributes().is_control() {
+            return Ok(None);
+        }
+        Ok(self.control_record()?.and_then(FirstControlRecord::marker))
+    }
+
     /// See [`MappedFile::check_unchanged`].
     ///
     /// # Errors
@@ -416,6 +429,15 @@ pub struct FirstControlRecord {
 }
 
 impl FirstControlRecord {
+    /// The end-transaction marker, if the record is a whole one.
+    #[must_use]
+    pub fn marker(self) -> Option<EndTransactionMarker> {
+        Some(EndTransactionMarker {
+            control_type: self.control_type,
+            coordinator_epoch: self.coordinator_epoch?,
+        })
+    }
+
     fn decode(records: &[u8]) -> Option<Self> {
         let (record, _) = Record::decode(records).ok()?;
         let control_type = ControlRecordType::decode_key(record.key?).ok()?;

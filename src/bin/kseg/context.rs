@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) io: Io,
     /// Width and colour of tables.
     pub(crate) style: Style,
+    /// Whether standard output is a terminal.
+    pub(crate) out_is_terminal: bool,
     /// Standard output, buffered.
     pub(crate) out: BufWriter<io::StdoutLock<'static>>,
     failed: bool,
@@ -53,6 +55,7 @@ impl Context {
             format: global.output,
             io: global.io.into(),
             style,
+            out_is_terminal: stdout.is_terminal(),
             out: BufWriter::with_capacity(BUFFER_SIZE, stdout.lock()),
             failed: false,
         }

@@ -42,7 +42,7 @@ pub(crate) struct LsArgs {
 }
 
 pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.filter.filter());
+    let inputs = Inputs::new(&args.paths, args.filter.filter()).collecting();
     let options = LsOptions {
         io: context.io,
         segments: args.segments,

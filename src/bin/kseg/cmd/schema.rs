@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use kseg::report::schemas;
 
 use crate::context::{Context, Status};
@@ -21,8 +22,12 @@ Exit status:
   2  bad usage, or no such command")]
 pub(crate) struct SchemaArgs {
     /// The command
-    #[arg(value_name = "COMMAND", value_parser = clap::builder::PossibleValuesParser::new(schemas::COMMANDS.iter().copied()))]
+    #[arg(value_name = "COMMAND", value_parser = commands())]
     command: Option<String>,
+}
+
+fn commands() -> PossibleValuesParser {
+    PossibleValuesParser::new(schemas::COMMANDS.iter().copied())
 }
 
 pub(crate) fn run(args: &SchemaArgs, context: &mut Context) -> anyhow::Result<Status> {

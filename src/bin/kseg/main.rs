@@ -4,6 +4,8 @@ mod cli;
 mod cmd;
 mod context;
 mod inputs;
+#[cfg(test)]
+mod man;
 mod progress;
 mod render;
 

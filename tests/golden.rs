@@ -341,10 +341,23 @@ const CASES: &[Case] = &[
          s02-txn-tv2/data/tx-0/leader-epoch-checkpoint \
          s02-txn-tv2/data/replication-offset-checkpoint s02-txn-tv2/data/meta.properties",
     ),
+    // producers and lso
+    case("producers-help", "producers --help"),
+    case("producers-partition", "producers s02-txn-tv2/data/tx-0"),
+    case("producers-json", "producers -o json s02-txn-tv2/data/tx-0"),
+    case(
+        "producers-file",
+        "producers s02-txn-tv2/data/meta.properties",
+    ),
+    case("lso-help", "lso --help"),
+    case("lso-log-dir", "lso s02-txn-tv2/data"),
+    wide("lso-all-80", 80, "lso --all s02-txn-tv2/data"),
+    case("lso-json", "lso -o json s02-txn-tv2/data"),
+    case("lso-file", "lso s02-txn-tv2/data/meta.properties"),
     // schema and completions; what they print is compared elsewhere or the business of clap
     case("schema-help", "schema --help"),
     case("schema-list", "schema"),
-    case("schema-unknown", "schema producers"),
+    case("schema-unknown", "schema everything"),
     case("completions-help", "completions --help"),
     case("completions-unknown-shell", "completions csh"),
 ];

@@ -143,6 +143,7 @@ fn kseg_prints_what_kafka_printed() {
         aborted_txns: 255,
         producer_snapshot_entries: 604,
         invalid_tails: 2,
+        corrupt_snapshots: 0,
         tool_exceptions: 3,
     };
     assert_eq!(counts, expected);

@@ -4,10 +4,11 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
 use super::dump::DumpRow;
+use super::gaps::GapRow;
 use super::ls::LsRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: [&str; 2] = ["ls", "dump"];
+pub const COMMANDS: [&str; 3] = ["ls", "dump", "gaps"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -15,6 +16,7 @@ pub fn of(command: &str) -> Option<Schema> {
     match command {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
+        "gaps" => Some(document::<GapRow<'_>>("gaps")),
         _ => None,
     }
 }

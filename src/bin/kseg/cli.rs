@@ -90,6 +90,7 @@ impl From<IoArg> for Io {
 pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
+    Gaps(cmd::gaps::GapsArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }

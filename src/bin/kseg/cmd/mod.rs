@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod dump;
+pub(crate) mod gaps;
 pub(crate) mod ls;
 pub(crate) mod overview;
 pub(crate) mod schema;

@@ -9,5 +9,6 @@ pub mod filter;
 pub mod gaps;
 pub mod ls;
 pub mod partition_state;
+pub mod replay;
 #[cfg(feature = "schema")]
 pub mod schemas;

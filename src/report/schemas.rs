@@ -6,9 +6,10 @@ use schemars::{JsonSchema, Schema, json_schema};
 use super::dump::DumpRow;
 use super::gaps::GapRow;
 use super::ls::LsRow;
+use super::replay::ReplayRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: [&str; 3] = ["ls", "dump", "gaps"];
+pub const COMMANDS: [&str; 4] = ["ls", "dump", "replay", "gaps"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -16,6 +17,7 @@ pub fn of(command: &str) -> Option<Schema> {
     match command {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
+        "replay" => Some(document::<ReplayRow<'_>>("replay")),
         "gaps" => Some(document::<GapRow<'_>>("gaps")),
         _ => None,
     }

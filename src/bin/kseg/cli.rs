@@ -90,6 +90,7 @@ impl From<IoArg> for Io {
 pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
+    Replay(cmd::replay::ReplayArgs),
     Gaps(cmd::gaps::GapsArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
@@ -160,7 +161,7 @@ impl PartitionFilterArgs {
 }
 
 /// Milliseconds since 1970, or a time as tables print it.
-fn parse_time(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_time(text: &str) -> Result<i64, String> {
     if let Ok(millis) = text.parse::<i64>() {
         return Ok(millis);
     }

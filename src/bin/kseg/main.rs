@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         None => cmd::overview::run(&mut context),
         Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
+        Some(Command::Replay(args)) => cmd::replay::run(args, &mut context),
         Some(Command::Gaps(args)) => cmd::gaps::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),

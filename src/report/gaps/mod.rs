@@ -5,7 +5,7 @@
 //! earlier one, a second pass looks that one up; a sound log never needs it.
 
 mod finding;
-mod offsets;
+pub(super) mod offsets;
 mod repeats;
 
 pub use finding::{Detail, Finding, GapClass, GapKind, GapRow, OffsetRange, range};

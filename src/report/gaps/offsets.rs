@@ -17,7 +17,7 @@ use crate::state::OffsetsGone;
 const MAX_COMPARED: usize = 16;
 
 /// Follows the offsets of a log.
-pub(super) struct Offsets<'d> {
+pub(in crate::report) struct Offsets<'d> {
     dir: &'d PartitionDir,
     io: Io,
     /// Base offsets of side files that belong to no segment: a `.log` was there once.
@@ -25,10 +25,10 @@ pub(super) struct Offsets<'d> {
     cleaner_offset: Option<i64>,
     is_compacted: bool,
     looked_ahead: bool,
-    pub(super) log_start_offset: i64,
-    pub(super) gone: OffsetsGone,
+    pub(in crate::report) log_start_offset: i64,
+    pub(in crate::report) gone: OffsetsGone,
     /// The offset behind the highest seen so far.
-    pub(super) next_offset: i64,
+    pub(in crate::report) next_offset: i64,
     /// The segment at hand.
     segment: Option<usize>,
     is_segment_empty: bool,
@@ -48,15 +48,15 @@ struct Previous {
 
 /// An entry and its place.
 #[derive(Clone, Copy)]
-pub(super) struct Placed {
-    pub(super) segment: usize,
-    pub(super) position: u64,
-    pub(super) first_offset: i64,
-    pub(super) last_offset: i64,
+pub(in crate::report) struct Placed {
+    pub(in crate::report) segment: usize,
+    pub(in crate::report) position: u64,
+    pub(in crate::report) first_offset: i64,
+    pub(in crate::report) last_offset: i64,
 }
 
 impl<'d> Offsets<'d> {
-    pub(super) fn new(
+    pub(in crate::report) fn new(
         dir: &'d PartitionDir,
         io: Io,
         checkpoints: CheckpointedOffsets,
@@ -100,7 +100,7 @@ impl<'d> Offsets<'d> {
 
     /// Makes sure that the segments up to `at` have been entered.
     #[inline]
-    pub(super) fn enter(&mut self, index: usize, found: &mut Vec<Finding>) -> Result<(), Error> {
+    pub(in crate::report) fn enter(&mut self, index: usize, found: &mut Vec<Finding>) -> Result<(), Error> {
         if self.segment == Some(index) {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<'d> Offsets<'d> {
     /// The next batch or message, its segment having been entered. Says whether its records are
     /// at an earlier place already.
     #[inline]
-    pub(super) fn entry(
+    pub(in crate::report) fn entry(
         &mut self,
         placed: Placed,
         found: &mut Vec<Finding>,
@@ -304,7 +304,7 @@ impl<'d> Offsets<'d> {
     }
 
     /// Bytes that are no batch.
-    pub(super) fn damage(&mut self, segment: usize, damage: Damage) {
+    pub(in crate::report) fn damage(&mut self, segment: usize, damage: Damage) {
         self.is_segment_empty = false;
         if damage.kind != DamageKind::ZeroTail && self.damage.is_none() {
             self.damage = Some((segment, damage));
@@ -312,7 +312,7 @@ impl<'d> Offsets<'d> {
     }
 
     /// The end of the log.
-    pub(super) fn finish(&mut self, found: &mut Vec<Finding>) -> Result<(), Error> {
+    pub(in crate::report) fn finish(&mut self, found: &mut Vec<Finding>) -> Result<(), Error> {
         if let Some(last) = self.dir.segments.len().checked_sub(1) {
             self.enter(last, found)?;
         }
@@ -373,12 +373,12 @@ impl<'d> Offsets<'d> {
 /// Whether the cleaner took records out of a batch: a leader appends only batches whose count
 /// fits their offsets (`LogValidator`).
 #[inline]
-pub(super) fn has_less_records(header: &crate::format::record_batch::RecordBatchHeader) -> bool {
+pub(in crate::report) fn has_less_records(header: &crate::format::record_batch::RecordBatchHeader) -> bool {
     i64::from(header.records_count()) < i64::from(header.last_offset_delta()) + 1
 }
 
 /// Offsets that nobody gets.
-pub(super) fn gap(first: i64, last: i64, class: GapClass) -> Finding {
+pub(in crate::report) fn gap(first: i64, last: i64, class: GapClass) -> Finding {
     Finding {
         kind: GapKind::OffsetGap,
         class,

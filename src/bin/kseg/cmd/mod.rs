@@ -5,4 +5,5 @@ pub(crate) mod dump;
 pub(crate) mod gaps;
 pub(crate) mod ls;
 pub(crate) mod overview;
+pub(crate) mod replay;
 pub(crate) mod schema;

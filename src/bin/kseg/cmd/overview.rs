@@ -9,6 +9,7 @@ kseg answers from Kafka log directories what the broker would answer
 
   what lies in this directory    kseg ls PATH
   what is in this file           kseg dump PATH
+  what would the broker answer   kseg replay PATH
   was anything lost or doubled   kseg gaps PATH
 
 PATH is a file, a partition directory or a broker's log directory.

@@ -349,8 +349,7 @@ impl Told<'_> {
                 fill(pending, self.header);
             }
             SequenceFinding::EpochRegression { known } => {
-                let finding =
-                    self.finding(GapKind::EpochRegression, GapClass::ExpiredOrLostState);
+                let finding = self.finding(GapKind::EpochRegression, GapClass::ExpiredOrLostState);
                 found.push(Finding {
                     detail: Detail::Epochs {
                         previous: i32::from(known),

@@ -62,7 +62,10 @@ impl<'d> Offsets<'d> {
         checkpoints: CheckpointedOffsets,
         found: &mut Vec<Finding>,
     ) -> Self {
-        let first_base = dir.segments.first().map_or(0, |segment| segment.base_offset);
+        let first_base = dir
+            .segments
+            .first()
+            .map_or(0, |segment| segment.base_offset);
         // `LogLoader.load` raises a checkpointed log start below the first segment to its base;
         // what lies between was not deleted by anyone who keeps that checkpoint.
         let checkpoint = checkpoints.log_start_offset;
@@ -100,7 +103,11 @@ impl<'d> Offsets<'d> {
 
     /// Makes sure that the segments up to `at` have been entered.
     #[inline]
-    pub(in crate::report) fn enter(&mut self, index: usize, found: &mut Vec<Finding>) -> Result<(), Error> {
+    pub(in crate::report) fn enter(
+        &mut self,
+        index: usize,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
         if self.segment == Some(index) {
             return Ok(());
         }
@@ -134,7 +141,11 @@ impl<'d> Offsets<'d> {
     /// Why offsets are missing before a segment that begins at `base_offset`.
     fn class_before_segment(&mut self, base_offset: i64) -> Result<GapClass, Error> {
         let from = self.next_offset;
-        if self.orphans.iter().any(|it| (from..base_offset).contains(it)) {
+        if self
+            .orphans
+            .iter()
+            .any(|it| (from..base_offset).contains(it))
+        {
             return Ok(GapClass::SegmentMissing);
         }
         // The cleaner leaves an empty `.log` behind where nothing of it is left.
@@ -373,7 +384,9 @@ impl<'d> Offsets<'d> {
 /// Whether the cleaner took records out of a batch: a leader appends only batches whose count
 /// fits their offsets (`LogValidator`).
 #[inline]
-pub(in crate::report) fn has_less_records(header: &crate::format::record_batch::RecordBatchHeader) -> bool {
+pub(in crate::report) fn has_less_records(
+    header: &crate::format::record_batch::RecordBatchHeader,
+) -> bool {
     i64::from(header.records_count()) < i64::from(header.last_offset_delta()) + 1
 }
 

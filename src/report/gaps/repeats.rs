@@ -131,8 +131,8 @@ impl Candidate {
     fn finding(&self) -> Option<Finding> {
         if let (Some(exact), Some(own)) = (self.exact, self.own) {
             let apart = own.ordinal.saturating_sub(exact.ordinal);
-            let is_inside_window = apart <= NUM_BATCHES_TO_RETAIN as u64
-                && own.generation == exact.generation;
+            let is_inside_window =
+                apart <= NUM_BATCHES_TO_RETAIN as u64 && own.generation == exact.generation;
             return Some(Finding {
                 detail: Detail::DuplicateOf {
                     earlier: exact.offsets,

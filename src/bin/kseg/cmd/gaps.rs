@@ -284,10 +284,7 @@ fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()>
         format!("{}{place}", context.style.bad(&found))
     };
     if others > 0 {
-        line.push_str(&format!(
-            "; {} out of order",
-            count(others, "more finding")
-        ));
+        line.push_str(&format!("; {} out of order", count(others, "more finding")));
     }
     writeln!(context.out, "{line}")?;
     Ok(())

@@ -257,7 +257,10 @@ fn short(verdict: &VerdictRow) -> String {
             range(of.first_offset, of.last_offset)
         ),
         (None, None) if verdict.rule == "unknown-producer" => {
-            format!("{}: an unknown producer may start anywhere", verdict.verdict)
+            format!(
+                "{}: an unknown producer may start anywhere",
+                verdict.verdict
+            )
         }
         (None, None) => verdict.verdict.to_owned(),
     };

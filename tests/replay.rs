@@ -648,6 +648,28 @@ fn is_harmless(name: &str, fields: &Value, scenario: &Value) -> bool {
     }
 }
 
+/// The steps to be asked, Kafka's results, and how many steps were about the batch itself.
+fn asked<'r>(steps: &[Value], results: &'r [Value]) -> (Vec<Value>, Vec<&'r Value>, usize) {
+    let (mut asked, mut wanted, mut by_batch) = (Vec::new(), Vec::new(), 0);
+    for (it, result) in steps.iter().zip(results) {
+        let (name, fields) = step(it);
+        if name != "append" && name != "endTxnMarker" {
+            continue;
+        }
+        if is_about_the_batch(result) {
+            by_batch += 1;
+            // A guard may be pending now, which the log does not show.
+            if fields["isTransactional"] == true {
+                break;
+            }
+            continue;
+        }
+        asked.push(without_fault(it));
+        wanted.push(result);
+    }
+    (asked, wanted, by_batch)
+}
+
 /// A scenario's appends and markers, put one after another to a log that is not there yet, up to
 /// the first step that does something else.
 #[test]
@@ -669,24 +691,8 @@ fn scenario_steps_get_kafkas_verdicts_on_an_empty_log() {
             .iter()
             .take_while(|it| is_harmless(step(it).0, step(it).1, &scenario))
             .count();
-        let mut asked = Vec::new();
-        let mut wanted = Vec::new();
-        for (it, result) in steps.iter().zip(results).take(usable) {
-            let (name, fields) = step(it);
-            if name != "append" && name != "endTxnMarker" {
-                continue;
-            }
-            if is_about_the_batch(result) {
-                by_batch += 1;
-                // A guard may be pending now, which the log does not show.
-                if fields["isTransactional"] == true {
-                    break;
-                }
-                continue;
-            }
-            asked.push(without_fault(it));
-            wanted.push(result);
-        }
+        let (asked, wanted, refused) = asked(&steps[..usable], results);
+        by_batch += refused;
         let text = serde_json::to_vec(&asked).unwrap();
         let requests = parse_requests(&text).unwrap_or_else(|e| panic!("{}: {e}", case.display()));
         let version = TransactionVersion(i16::try_from(version).unwrap());

@@ -239,7 +239,7 @@ impl Finding {
                 let _ = write!(text, " at {range}");
                 if let Some(apart) = batches_apart {
                     let es = if apart == 1 { "" } else { "es" };
-                    let _ = write!(text, ", {apart} batch{es} before");
+                    let _ = write!(text, ", {apart} batch{es} back");
                 }
                 match is_inside_window {
                     Some(true) => text.push_str(": inside the window of five"),
@@ -275,16 +275,14 @@ impl Finding {
                 "coordinator epoch goes back"
             }
             (GapKind::EpochRegression, _) => "producer epoch goes back",
-            (GapKind::Missing, GapClass::NeverStored) => {
-                "never stored: the producer's first batch, in a log that begins at 0, starts behind"
-            }
+            (GapKind::Missing, GapClass::NeverStored) => "never stored, though the log begins at 0",
             (GapKind::Missing, GapClass::ExpiredOrLostState) => {
-                "never stored: the leader's state of the producer had expired or was lost"
+                "never stored; the leader's state had expired or was lost"
             }
-            (GapKind::Missing, GapClass::BeforeLogStart) => {
-                "before the log start: the producer's first batch here starts behind"
+            (GapKind::Missing, GapClass::BeforeLogStart) => "before the log start",
+            (GapKind::Missing, GapClass::SegmentMissing) => {
+                "lost with the offsets that are missing"
             }
-            (GapKind::Missing, GapClass::SegmentMissing) => "lost with the offsets missing before",
             (_, class) => class.what(),
         }
     }
@@ -305,9 +303,9 @@ impl GapClass {
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
             Self::NeverStored => "never stored",
-            Self::DuplicateSequence => "stored twice, first",
-            Self::OverlappingSequences => "sequences stored before in another batch",
-            Self::StoredAgainUnderNewEpoch => "same records stored under an older epoch",
+            Self::DuplicateSequence => "also stored",
+            Self::OverlappingSequences => "sequences also in the batch",
+            Self::StoredAgainUnderNewEpoch => "same records under an older epoch",
             Self::OutOfOrderSequence => "behind later sequences; fills a gap",
             Self::OffsetsNotIncreasing => "offsets go back below",
             Self::CoordinatorEpochRegression => "coordinator epoch goes back",

@@ -316,7 +316,20 @@ fn missing_sequences(refusal: &Refusal) -> Option<u64> {
         Refusal::NewEpochMustStartAtZero { found, .. }
         | Refusal::MustStartAtZero { found, .. }
         | Refusal::UnknownProducerMustStartAtZero { found } => found,
-        _ => return None,
+        Refusal::StaleProducerEpoch { .. }
+        | Refusal::StaleMarkerEpoch { .. }
+        | Refusal::MarkerEpochNotRaised { .. }
+        | Refusal::StaleCoordinatorEpoch { .. }
+        | Refusal::MarkerWithoutTransactionVersion
+        | Refusal::NoVerification
+        | Refusal::OpenTransaction { .. }
+        | Refusal::LowerSequencePending { .. }
+        | Refusal::BelowWindow { .. }
+        | Refusal::NoSuchBatchInWindow { .. }
+        | Refusal::TransactionNotStarted { .. }
+        | Refusal::LogStartAboveHighWatermark { .. }
+        | Refusal::HighWatermarkAboveLogEnd { .. }
+        | Refusal::NegativeHighWatermark { .. } => return None,
     };
     u64::try_from(missing).ok()
 }

@@ -194,7 +194,9 @@ const COLUMNS: &[SummaryColumn] = &[
 ];
 
 fn cells(row: &GapRow<'_>) -> Vec<String> {
+    let is_missing = row.kind == GapKind::Missing.name();
     let offsets = match (row.first_offset, row.last_offset) {
+        (Some(first), _) if is_missing => format!("before {first}"),
         (Some(first), Some(last)) => range(first, last),
         (Some(first), None) => format!("{first}.."),
         (None, _) => "-".to_owned(),
@@ -211,19 +213,13 @@ fn cells(row: &GapRow<'_>) -> Vec<String> {
         (Some(file), Some(position)) => format!("{} @ {position}", printable(file)),
         _ => "-".to_owned(),
     };
-    let mut what = row.message.clone();
-    if row.kind == GapKind::Missing.name()
-        && let Some(offset) = row.first_offset
-    {
-        what = format!("{what} (next batch at {offset})");
-    }
     vec![
         offsets,
         producer,
         sequences,
         row.class.to_owned(),
         place,
-        what,
+        row.message.clone(),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `kseg replay`: the verdict on each batch, or on one that was never written.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
 use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs, PartitionInput};
 use crate::render::json::JsonRows;
-use crate::render::replay_table::{ReplayTable, cells, request};
-use crate::render::text::{plural, printable};
+use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
+use crate::render::text::{count, plural, printable};
 
 /// Lines a table shows of one partition without --all; the others are only counted.
 const MAX_ROWS: usize = 1000;
@@ -131,14 +132,16 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> anyhow::Result<St
         json: JsonRows::for_format(context.format, "kseg/replay/v1"),
         is_found: false,
         partitions: 0,
+        logged: Vec::new(),
     };
     inputs.for_each(context, |input, context| match input {
         Input::LogDir(_) => Ok(()),
         Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
         Input::Partition(partition) => run.partition(partition, context),
     })?;
-    if let Some(json) = run.json {
-        json.finish(&mut context.out)?;
+    match run.json {
+        Some(json) => json.finish(&mut context.out)?,
+        None => print_logged(&run.logged, context)?,
     }
     Ok(if run.is_found {
         Status::Found
@@ -217,6 +220,7 @@ struct Run<'a> {
     json: Option<JsonRows>,
     is_found: bool,
     partitions: usize,
+    logged: Vec<Logged>,
 }
 
 impl Run<'_> {
@@ -225,9 +229,6 @@ impl Run<'_> {
         partition: &PartitionInput<'_>,
         context: &mut Context,
     ) -> anyhow::Result<()> {
-        if self.json.is_none() && self.partitions > 0 {
-            writeln!(context.out)?;
-        }
         self.partitions += 1;
         let result = match &self.asked {
             Asked::Logged => self.logged(partition, context),
@@ -263,7 +264,7 @@ impl Run<'_> {
             expiration,
         };
         let (json, is_found) = (&mut self.json, &mut self.is_found);
-        let mut index = 0;
+        let (mut index, partitions) = (0, self.partitions);
         let (dir, offsets) = (partition.dir, partition.offsets);
         ask(dir, offsets, &self.options, &questions, |row| {
             *is_found |= row.running.error.is_some();
@@ -271,6 +272,9 @@ impl Run<'_> {
                 json.row(&mut context.out, row)?;
             } else {
                 if index == 0 {
+                    if partitions > 1 {
+                        writeln!(context.out)?;
+                    }
                     print_name(dir, context)?;
                 }
                 let number = is_numbered.then_some(index);
@@ -288,104 +292,144 @@ impl Run<'_> {
         context: &mut Context,
     ) -> anyhow::Result<()> {
         let (dir, offsets) = (partition.dir, partition.offsets);
-        let mut sink = LoggedSink {
-            all: self.args.all,
-            table: ReplayTable::new(context.style),
-            kept: Vec::new(),
-            any: false,
-        };
         let json = &mut self.json;
-        let counts = replay_log(dir, offsets, &self.options, |row| {
+        let mut logged = Logged {
+            name: name(dir),
+            all: None,
+            kept: Vec::new(),
+            explained: BTreeMap::new(),
+            counts: ReplayCounts::default(),
+        };
+        if self.args.all && json.is_none() {
+            if self.partitions > 1 {
+                writeln!(context.out)?;
+            }
+            print_name(dir, context)?;
+            let mut table = ReplayTable::new(context.style);
+            table.headings(&mut context.out)?;
+            logged.all = Some(table);
+        }
+        logged.counts = replay_log(dir, offsets, &self.options, |row| {
             match json {
                 Some(json) => json.row(&mut context.out, row)?,
-                None => sink.row(row, dir, context)?,
+                None => logged.row(row, context)?,
             }
             Ok::<_, anyhow::Error>(())
         })?;
-        for index in &counts.vanished {
+        for index in &logged.counts.vanished {
             if let Some(segment) = dir.segments.get(*index)
                 && let Some(file) = dir.file(segment.log)
             {
                 context.vanished(&dir.file_path(file));
             }
         }
-        self.is_found |= counts.not_appended > 0;
-        if self.json.is_none() {
-            sink.finish(&counts, dir, context)?;
-        }
-        Ok(())
-    }
-}
-
-/// Lines of logged batches: all as they come, or the remarkable ones behind the answer.
-struct LoggedSink {
-    all: bool,
-    table: ReplayTable,
-    kept: Vec<Vec<String>>,
-    any: bool,
-}
-
-impl LoggedSink {
-    fn row(
-        &mut self,
-        row: &ReplayRow<'_>,
-        dir: &PartitionDir,
-        context: &mut Context,
-    ) -> anyhow::Result<()> {
-        if self.all {
-            if !self.any {
-                print_name(dir, context)?;
-                self.table.headings(&mut context.out)?;
-            }
-            self.any = true;
-            self.table.row(&mut context.out, &cells(row))?;
-        } else if row.running.verdict != "appended" && self.kept.len() < MAX_ROWS {
-            self.kept.push(cells(row));
-        }
-        Ok(())
-    }
-
-    fn finish(
-        mut self,
-        counts: &ReplayCounts,
-        dir: &PartitionDir,
-        context: &mut Context,
-    ) -> anyhow::Result<()> {
-        let name = name(dir);
-        let batches = plural(counts.rows, "batch", "batches");
-        let refused = counts.not_appended + counts.compacted;
-        let line = if refused == 0 {
-            format!("{name}: a leader takes all of {batches}")
+        self.is_found |= logged.counts.not_appended > 0;
+        if logged.all.is_some() {
+            let batches = plural(logged.counts.rows, "batch", "batches");
+            let refused = logged.refused();
+            writeln!(context.out, "{batches}, {refused} not appended")?;
         } else {
-            let line = format!("{name}: a leader would not append {refused} of {batches}");
-            if counts.not_appended > 0 {
-                context.style.bad(&line)
-            } else {
-                line
+            self.logged.push(logged);
+        }
+        Ok(())
+    }
+}
+
+/// The batches of one partition: all as they come, or the remarkable ones behind the answer.
+struct Logged {
+    name: String,
+    all: Option<ReplayTable>,
+    kept: Vec<Vec<String>>,
+    explained: BTreeMap<&'static str, u64>,
+    counts: ReplayCounts,
+}
+
+impl Logged {
+    fn row(&mut self, row: &ReplayRow<'_>, context: &mut Context) -> anyhow::Result<()> {
+        if let Some(table) = &mut self.all {
+            return Ok(table.row(&mut context.out, &cells(row))?);
+        }
+        if row.running.verdict != "appended" {
+            let explained = row.explained_by.unwrap_or("nothing");
+            *self.explained.entry(explained).or_default() += 1;
+            if self.kept.len() < MAX_ROWS {
+                self.kept.push(cells(row));
             }
-        };
-        writeln!(context.out, "{line}")?;
-        if counts.compacted > 0 {
-            writeln!(
-                context.out,
-                "{} of them only because the cleaner took what came before",
-                counts.compacted
-            )?;
         }
-        if !self.kept.is_empty() {
-            writeln!(context.out)?;
-            self.table.headings(&mut context.out)?;
+        Ok(())
+    }
+
+    fn refused(&self) -> u64 {
+        self.counts.not_appended + self.counts.compacted
+    }
+}
+
+/// The answer in one line, then the batches that a leader would not append.
+fn print_logged(answers: &[Logged], context: &mut Context) -> anyhow::Result<()> {
+    if answers.is_empty() {
+        return Ok(());
+    }
+    let refused: u64 = answers.iter().map(Logged::refused).sum();
+    let batches = answers.iter().map(|answer| answer.counts.rows).sum();
+    let batches = plural(batches, "batch", "batches");
+    let place = match answers {
+        [answer] => answer.name.clone(),
+        _ => count(answers.len() as u64, "partition"),
+    };
+    if refused == 0 {
+        writeln!(context.out, "a leader takes all of {batches} in {place}")?;
+        return Ok(());
+    }
+    let line = format!("a leader would not append {refused} of {batches} in {place}");
+    let is_bad = answers.iter().any(|answer| answer.counts.not_appended > 0);
+    let line = if is_bad {
+        context.style.bad(&line)
+    } else {
+        line
+    };
+    writeln!(context.out, "{line}")?;
+    let mut hidden = 0;
+    for answer in answers.iter().filter(|answer| answer.refused() > 0) {
+        writeln!(context.out)?;
+        if answers.len() > 1 {
+            writeln!(context.out, "{}", context.style.heading(&answer.name))?;
         }
-        for cells in &self.kept {
-            self.table.row(&mut context.out, cells)?;
-        }
-        let more = refused.saturating_sub(self.kept.len() as u64);
-        if more > 0 && !self.all {
+        let style = context.style;
+        hidden = hidden.max(print_kept(&mut context.out, &answer.kept, style)?);
+        let more = answer.refused().saturating_sub(answer.kept.len() as u64);
+        if more > 0 {
             let more = plural(more, "more batch", "more batches");
             writeln!(context.out, "and {more}; -o ndjson lists all")?;
         }
-        Ok(())
     }
+    print_explained(answers, hidden, context)
+}
+
+/// Why those batches are in the log all the same.
+fn print_explained(answers: &[Logged], hidden: usize, context: &mut Context) -> anyhow::Result<()> {
+    let mut explained: BTreeMap<&str, u64> = BTreeMap::new();
+    for answer in answers {
+        for (word, number) in &answer.explained {
+            *explained.entry(word).or_default() += number;
+        }
+    }
+    let words: Vec<String> = explained
+        .iter()
+        .map(|(word, number)| format!("{number} {word}"))
+        .collect();
+    let words = words.join(", ");
+    writeln!(
+        context.out,
+        "\nin the log all the same because of: {words}\n--all lists every batch"
+    )?;
+    if hidden > 0 {
+        let columns = plural(hidden as u64, "column does", "columns do");
+        writeln!(
+            context.out,
+            "{columns} not fit the terminal; -o json has everything"
+        )?;
+    }
+    Ok(())
 }
 
 fn name(dir: &PartitionDir) -> String {

@@ -8,6 +8,7 @@ use kseg::report::replay::{ReplayRow, RuleNumbers, StoredAt, VerdictRow};
 use super::Style;
 use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
+use super::summary::{Summary, SummaryColumn};
 use super::text::printable;
 
 const COLUMNS: &[Column] = &[
@@ -15,9 +16,34 @@ const COLUMNS: &[Column] = &[
     Column::new("PRODUCER", 14, Left, 0),
     Column::new("SEQUENCES", 10, Right, 0),
     Column::new("VERDICT", 9, Left, 0),
-    Column::new("WHAT DECIDES", 24, Left, 0),
-    Column::new("EXPLAINED BY", 12, Left, 0),
+    Column::new("ANSWER", 28, Left, 0),
+    Column::new("RULE", 24, Left, 1),
+    Column::new("EXPLAINED BY", 21, Left, 2),
 ];
+
+/// The same, sized to its cells.
+const KEPT_COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("OFFSETS", Right, 0),
+    SummaryColumn::new("PRODUCER", Left, 0),
+    SummaryColumn::new("SEQUENCES", Right, 0),
+    SummaryColumn::new("VERDICT", Left, 3),
+    SummaryColumn::new("ANSWER", Left, 0),
+    SummaryColumn::new("RULE", Left, 2),
+    SummaryColumn::new("EXPLAINED BY", Left, 1),
+];
+
+/// Prints lines that have all been gathered; says how many columns did not fit.
+pub(crate) fn print_kept(
+    out: &mut impl Write,
+    rows: &[Vec<String>],
+    style: Style,
+) -> io::Result<usize> {
+    let mut table = Summary::new(KEPT_COLUMNS);
+    for row in rows {
+        table.row(row.clone());
+    }
+    table.print(out, style)
+}
 
 /// Lines of logged batches.
 pub(crate) struct ReplayTable {
@@ -45,26 +71,24 @@ impl ReplayTable {
 /// The cells of a logged batch.
 pub(crate) fn cells(row: &ReplayRow<'_>) -> Vec<String> {
     let verdict = &row.running;
-    let decides = match (&verdict.error, &verdict.duplicate_of) {
-        (Some(error), _) => {
-            let numbers = verdict.rule_numbers.map(numbers).unwrap_or_default();
-            format!("{} ({}{numbers})", error.name, verdict.rule)
-        }
+    let answer = match (&verdict.error, &verdict.duplicate_of) {
+        (Some(error), _) => error.name.to_owned(),
         (None, Some(earlier)) => {
             let earlier = range(earlier.first_offset, earlier.last_offset);
-            format!("repeats {earlier}")
+            format!("repeats offsets {earlier}")
         }
-        (None, None) => match row.control_type {
-            Some(control_type) => format!("{control_type} marker"),
-            None => verdict.rule.to_owned(),
-        },
+        (None, None) => row
+            .control_type
+            .map_or_else(String::new, |control_type| format!("{control_type} marker")),
     };
+    let numbers = verdict.rule_numbers.map(numbers).unwrap_or_default();
     vec![
         optional_range(row.base_offset, row.last_offset),
         producer(row),
         optional_range(row.base_sequence, row.last_sequence),
         verdict.verdict.to_owned(),
-        decides,
+        answer,
+        format!("{}{numbers}", verdict.rule),
         row.explained_by.unwrap_or_default().to_owned(),
     ]
 }
@@ -219,7 +243,7 @@ fn stored(row: &ReplayRow<'_>) -> String {
         );
     }
     let sequences = optional_range(row.base_sequence, row.last_sequence);
-    let place = format!("{sequences} is in the log at offsets {offsets}");
+    let place = format!("{sequences} is in the log at {offsets}");
     let which = ordinal(batches_back);
     if row.running.duplicate_of.is_some() {
         format!("{place}, the {which} batch of this producer: a broker remembers 5")

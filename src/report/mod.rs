@@ -8,7 +8,9 @@ pub mod dump;
 pub mod filter;
 pub mod gaps;
 pub mod ls;
+pub mod lso;
 pub mod partition_state;
+pub mod producers;
 pub mod replay;
 #[cfg(feature = "schema")]
 pub mod schemas;

@@ -6,10 +6,12 @@ use schemars::{JsonSchema, Schema, json_schema};
 use super::dump::DumpRow;
 use super::gaps::GapRow;
 use super::ls::LsRow;
+use super::lso::LsoRow;
+use super::producers::ProducersRow;
 use super::replay::ReplayRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: [&str; 4] = ["ls", "dump", "replay", "gaps"];
+pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "replay", "gaps", "lso"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -17,8 +19,10 @@ pub fn of(command: &str) -> Option<Schema> {
     match command {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
+        "producers" => Some(document::<ProducersRow>("producers")),
         "replay" => Some(document::<ReplayRow<'_>>("replay")),
         "gaps" => Some(document::<GapRow<'_>>("gaps")),
+        "lso" => Some(document::<LsoRow>("lso")),
         _ => None,
     }
 }

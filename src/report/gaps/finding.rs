@@ -242,8 +242,8 @@ impl Finding {
                     let _ = write!(text, ", {apart} batch{es} back");
                 }
                 match is_inside_window {
-                    Some(true) => text.push_str(": inside the window of five"),
-                    Some(false) => text.push_str(": outside the window of five"),
+                    Some(true) => text.push_str(", in the window of 5"),
+                    Some(false) => text.push_str(", not in the window of 5"),
                     None => {}
                 }
             }
@@ -277,7 +277,7 @@ impl Finding {
             (GapKind::EpochRegression, _) => "producer epoch goes back",
             (GapKind::Missing, GapClass::NeverStored) => "never stored, though the log begins at 0",
             (GapKind::Missing, GapClass::ExpiredOrLostState) => {
-                "never stored; the leader's state had expired or was lost"
+                "never stored; leader's state expired or lost"
             }
             (GapKind::Missing, GapClass::BeforeLogStart) => "before the log start",
             (GapKind::Missing, GapClass::SegmentMissing) => {
@@ -303,7 +303,7 @@ impl GapClass {
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
             Self::NeverStored => "never stored",
-            Self::DuplicateSequence => "also stored",
+            Self::DuplicateSequence => "also",
             Self::OverlappingSequences => "sequences also in the batch",
             Self::StoredAgainUnderNewEpoch => "same records under an older epoch",
             Self::OutOfOrderSequence => "behind later sequences; fills a gap",

@@ -20,6 +20,9 @@ use crate::render::text::{count, plural, printable};
 /// Findings a table shows of one partition; the others are only counted.
 const MAX_ROWS: usize = 1000;
 
+/// So many classes fit a line of 80.
+const CLASSES_A_LINE: usize = 2;
+
 /// Find lost and doubled records: gaps, repeats and reorderings of sequences and offsets
 ///
 /// Follows the sequences and epochs of every producer and the offsets of the log, from headers
@@ -299,11 +302,10 @@ fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyh
             .iter()
             .map(|(class, number)| format!("{number} {}", class.name()))
             .collect();
-        let list = classes.join(", ");
-        writeln!(
-            context.out,
-            "\nno loss, not listed: {list}\n--all lists them"
-        )?;
+        writeln!(context.out, "\nno loss, not listed; --all lists them:")?;
+        for line in classes.chunks(CLASSES_A_LINE) {
+            writeln!(context.out, "  {}", line.join(", "))?;
+        }
     }
     let unresolved: u64 = answers.iter().map(|answer| answer.unresolved).sum();
     if unresolved > 0 {

@@ -195,7 +195,12 @@ fn asked(row: &ReplayRow<'_>) -> String {
             } else {
                 ""
             };
-            format!("{producer}, sequences {}{kind}", range(first, last))
+            let noun = if first == last {
+                "sequence"
+            } else {
+                "sequences"
+            };
+            format!("{producer}, {noun} {}{kind}", range(first, last))
         }
         (None, ..) => producer,
     }
@@ -235,11 +240,16 @@ fn stored(row: &ReplayRow<'_>) -> String {
         is_exact,
         batches_back,
     } = at;
-    let offsets = range(first_offset, last_offset);
+    let noun = if first_offset == last_offset {
+        "offset"
+    } else {
+        "offsets"
+    };
+    let offsets = format!("{noun} {}", range(first_offset, last_offset));
     if !is_exact {
         return format!(
-            "sequence {first} is in the log at offsets {offsets}, in a batch of other sequences: \
-             only an exact repeat is a duplicate"
+            "sequence {first} is in the log at {offsets}, in a batch of other sequences: only an \
+             exact repeat is a duplicate"
         );
     }
     let sequences = optional_range(row.base_sequence, row.last_sequence);

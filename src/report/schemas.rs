@@ -4,12 +4,14 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
 use super::dump::DumpRow;
+use super::gaps::GapRow;
 use super::ls::LsRow;
 use super::lso::LsoRow;
 use super::producers::ProducersRow;
+use super::replay::ReplayRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "lso"];
+pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "replay", "gaps", "lso"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -18,6 +20,8 @@ pub fn of(command: &str) -> Option<Schema> {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
         "producers" => Some(document::<ProducersRow>("producers")),
+        "replay" => Some(document::<ReplayRow<'_>>("replay")),
+        "gaps" => Some(document::<GapRow<'_>>("gaps")),
         "lso" => Some(document::<LsoRow>("lso")),
         _ => None,
     }

@@ -7,6 +7,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
 )]
 #![allow(
@@ -16,6 +17,7 @@
 
 pub mod dump_compare;
 pub mod kafka_dump;
+pub mod partitions;
 
 use std::fs;
 use std::path::{Path, PathBuf};

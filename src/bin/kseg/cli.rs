@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
     Producers(cmd::producers::ProducersArgs),
+    Replay(cmd::replay::ReplayArgs),
+    Gaps(cmd::gaps::GapsArgs),
     Lso(cmd::lso::LsoArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),

@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
         Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
+        Some(Command::Replay(args)) => cmd::replay::run(args, &mut context),
+        Some(Command::Gaps(args)) => cmd::gaps::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),

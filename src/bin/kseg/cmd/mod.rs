@@ -2,8 +2,10 @@
 
 pub(crate) mod completions;
 pub(crate) mod dump;
+pub(crate) mod gaps;
 pub(crate) mod ls;
 pub(crate) mod lso;
 pub(crate) mod overview;
 pub(crate) mod producers;
+pub(crate) mod replay;
 pub(crate) mod schema;

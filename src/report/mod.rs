@@ -3,9 +3,12 @@
 //! A row's keys are a contract: Kafka's names in camelCase, every key always there, `null` for
 //! what is not. Nothing here knows of terminals.
 
+pub mod aborted;
 pub mod dump;
 pub mod filter;
 pub mod ls;
 pub mod partition_state;
 #[cfg(feature = "schema")]
 pub mod schemas;
+pub mod transactions;
+pub mod txns;

@@ -1,0 +1,759 @@
+//! Every transaction of a partition: what it wrote, how it ended, and what an open one holds up.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use super::filter::Filter;
+use super::partition_state::{
+    PartitionState, StateOptions, load_partition_state, log_start_offset, read_snapshot,
+    replayed_partition_state, usable_snapshots,
+};
+use super::transactions::{
+    MissingMarker, Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
+};
+use crate::log::Error;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::walk_partition;
+use crate::state::TxnMetadata;
+
+/// How a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "UPPERCASE")]
+pub enum TxnState {
+    /// No marker.
+    Open,
+    /// Ended by a COMMIT marker.
+    Committed,
+    /// Ended by an ABORT marker.
+    Aborted,
+}
+
+impl TxnState {
+    /// The word used in rows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::Committed => "COMMITTED",
+            Self::Aborted => "ABORTED",
+        }
+    }
+}
+
+/// One transaction in one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TxnRow<'a> {
+    /// Topic, as the directory's name says.
+    pub topic: Option<&'a str>,
+    /// Partition number, as the directory's name says.
+    pub partition: Option<i32>,
+    /// Whose transaction.
+    pub producer_id: i64,
+    /// Epoch of its first data batch; null if it has no data here.
+    pub producer_epoch: Option<i16>,
+    /// Epoch of its marker; under transaction.version 2 the data's plus one.
+    pub marker_epoch: Option<i16>,
+    /// Coordinator epoch of its marker; of an open one that of the producer's last marker here.
+    pub coordinator_epoch: Option<i32>,
+    /// `OPEN`, `COMMITTED` or `ABORTED`.
+    pub state: TxnState,
+    /// Base offset of its first batch; null if it has no data here. Below the log start if only a
+    /// snapshot knows it.
+    pub first_offset: Option<i64>,
+    /// Offset of its last data record.
+    pub last_offset: Option<i64>,
+    /// Offset of its marker.
+    pub marker_offset: Option<i64>,
+    /// Data batches in the files.
+    pub batches: u64,
+    /// Data records in the files, by the batch headers.
+    pub records: u64,
+    /// Bytes of the data batches in the files.
+    pub size_in_bytes: u64,
+    /// Largest timestamp of its first batch, in milliseconds; null if that batch is gone.
+    pub start_timestamp: Option<i64>,
+    /// Largest timestamp of its last batch, in milliseconds.
+    pub last_timestamp: Option<i64>,
+    /// Time of its marker, in milliseconds.
+    pub end_timestamp: Option<i64>,
+    /// Of an open one: where the last stable offset goes when it and all older open ones have been
+    /// aborted and the markers are replicated.
+    pub last_stable_offset_after_abort: Option<i64>,
+    /// Of an open one: the command that aborts it, for brokers from 3.0 on.
+    pub abort_command: Option<String>,
+    /// Of an open one: the command that aborts it, for brokers before 3.0.
+    pub abort_command_before_kafka_3: Option<String>,
+    /// From start to marker, in milliseconds.
+    pub duration_ms: Option<i64>,
+    /// Of an open one: from start to now, in milliseconds; null unless the time was given.
+    pub age_ms: Option<i64>,
+    /// What the two epochs look like: 2 if the marker's is one above the data's, else 1, which
+    /// stands for 0 and 1. An ABORT by a coordinator that fences the producer looks like 2 as well.
+    pub transaction_version: Option<u8>,
+    /// The `.log` with its first batch.
+    pub file: Option<&'a str>,
+    /// Byte position of its first batch.
+    pub position: Option<u64>,
+    /// The `.log` with its marker.
+    pub marker_file: Option<&'a str>,
+    /// Byte position of its marker.
+    pub marker_position: Option<u64>,
+    /// Whether its whole data is in the files; false if it began before the log did.
+    pub complete: bool,
+    /// A marker without data that says again what the one before it said.
+    pub is_repeated_marker: bool,
+    /// What is worth a look.
+    pub findings: Vec<TxnFinding>,
+}
+
+/// Something worth a look.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TxnFinding {
+    /// `open-transaction`, `snapshot-only-transaction`, `marker-probably-cleaned` or
+    /// `coordinator-epoch-regression`.
+    pub kind: &'static str,
+    /// Offset it is about.
+    pub offset: Option<i64>,
+    /// The file it is in.
+    pub file: Option<String>,
+    /// Byte position in that file.
+    pub position: Option<u64>,
+    /// First offset of the transaction in the snapshot.
+    pub current_txn_first_offset: Option<i64>,
+    /// Where the log starts.
+    pub log_start_offset: Option<i64>,
+    /// The one offset that is not there.
+    pub missing_offset: Option<i64>,
+    /// `certain` or `suspected`.
+    pub certainty: Option<&'static str>,
+    /// Why kseg says so.
+    pub reason: Option<&'static str>,
+    /// Coordinator epoch of the marker.
+    pub coordinator_epoch: Option<i32>,
+    /// Coordinator epoch of the producer's marker before it.
+    pub previous_coordinator_epoch: Option<i32>,
+}
+
+/// A state to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WantedStates {
+    /// Open ones.
+    pub open: bool,
+    /// Committed ones.
+    pub committed: bool,
+    /// Aborted ones.
+    pub aborted: bool,
+}
+
+impl WantedStates {
+    /// Every state.
+    pub const ALL: Self = Self {
+        open: true,
+        committed: true,
+        aborted: true,
+    };
+
+    fn wants(self, state: TxnState) -> bool {
+        match state {
+            TxnState::Open => self.open,
+            TxnState::Committed => self.committed,
+            TxnState::Aborted => self.aborted,
+        }
+    }
+}
+
+/// What is listed, and how.
+#[derive(Clone, Debug, Default)]
+pub struct TxnsOptions {
+    /// Files, snapshots, end and high watermark. `expiration` counts for nothing here: a producer
+    /// with an open transaction does not expire.
+    pub state: StateOptions,
+    /// By producer, and by any offset and any time of the transaction.
+    pub filter: Filter,
+    /// By state.
+    pub states: WantedStates,
+    /// Only those that began before this time, in milliseconds.
+    pub started_before_ms: Option<i64>,
+    /// The clock that ages are counted by, in milliseconds.
+    pub now_ms: Option<i64>,
+    /// What stands in the commands for the broker's address; an ellipsis if it is not said.
+    pub bootstrap_server: Option<String>,
+}
+
+/// A partition's transactions in numbers. Filters do not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TxnsSummary {
+    /// Open transactions.
+    pub open: u64,
+    /// Committed ones with data here.
+    pub committed: u64,
+    /// Aborted ones with data here.
+    pub aborted: u64,
+    /// Markers of transactions without data here.
+    pub empty: u64,
+    /// Those of them that repeat the marker before.
+    pub repeated_markers: u64,
+    /// Records in committed transactions.
+    pub committed_records: u64,
+    /// Records in aborted transactions.
+    pub aborted_records: u64,
+    /// Longest time from start to marker, in milliseconds.
+    pub longest_duration_ms: Option<i64>,
+    /// When the open transaction that is longest open was begun, as far as it is known; else
+    /// when its producer was last heard of.
+    pub oldest_open_timestamp: Option<i64>,
+    /// Transactions that a marker seems to be missing in.
+    pub missing_markers: u64,
+    /// Markers with a lower coordinator epoch than the producer's marker before.
+    pub coordinator_epoch_regressions: u64,
+    /// First offsets and producers of transactions that the log leaves open and the snapshot does
+    /// not know: they do not hold a broker that loads it.
+    pub forgotten: Vec<(i64, i64)>,
+    /// The last stable offset.
+    pub last_stable_offset: i64,
+    /// The high watermark.
+    pub high_watermark: i64,
+    /// The offset after the last batch.
+    pub log_end_offset: i64,
+    /// Batches that would stop a broker which rebuilds its state.
+    pub refused: u64,
+    /// Segments that vanished meanwhile.
+    pub vanished: u64,
+}
+
+/// Hands out the transactions of a partition: those that ended, in the order of their markers,
+/// then the open ones by first offset. `None` if the directory has no segment.
+///
+/// Walks the whole log, on top of the snapshot at the first segment's base if there is one; which
+/// transactions are open is as a broker has it that loads the newest snapshot.
+///
+/// # Errors
+/// If a file cannot be read, or `emit` fails.
+pub fn txns_partition<E: From<Error>>(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: &TxnsOptions,
+    mut emit: impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+) -> Result<Option<TxnsSummary>, E> {
+    let Some(first) = dir.segments.first() else {
+        return Ok(None);
+    };
+    let files: Vec<String> = dir
+        .segments
+        .iter()
+        .map(|segment| {
+            dir.file(segment.log)
+                .map_or_else(String::new, |it| it.name().into_owned())
+        })
+        .collect();
+    let mut rows = Rows {
+        dir,
+        files: &files,
+        options,
+        log_start_offset: log_start_offset(first.base_offset, checkpoints),
+        summary: TxnsSummary::default(),
+    };
+    let high_watermark = options.state.high_watermark.or(checkpoints.high_watermark);
+    let (fold, is_seeded) = begin(dir, rows.log_start_offset, options.state)?;
+    let mut fold = fold.with_high_watermark(high_watermark);
+    let log_end_offset = rows.walk(&mut fold, &mut emit)?;
+    rows.open_ones(fold, checkpoints, is_seeded, log_end_offset, &mut emit)?;
+    Ok(Some(rows.summary))
+}
+
+/// A fold at the beginning of the log, and whether it begins with a snapshot.
+pub(super) fn begin(
+    dir: &PartitionDir,
+    log_start_offset: i64,
+    options: StateOptions,
+) -> Result<(TransactionFold, bool), Error> {
+    let base_offset = dir.segments.first().map_or(0, |first| first.base_offset);
+    if !options.from_scratch
+        && options.at_offset.is_none_or(|end| end >= base_offset)
+        && let Some(Ok(rows)) = read_snapshot(dir, options.io, base_offset)?
+    {
+        return Ok((TransactionFold::on_top_of(rows, base_offset), true));
+    }
+    Ok((TransactionFold::from_scratch(log_start_offset), false))
+}
+
+struct Rows<'a, 'o> {
+    dir: &'a PartitionDir,
+    files: &'a [String],
+    options: &'o TxnsOptions,
+    log_start_offset: i64,
+    summary: TxnsSummary,
+}
+
+impl<'a> Rows<'a, '_> {
+    /// Hands out the transactions that end; returns the end of the log.
+    fn walk<E: From<Error>>(
+        &mut self,
+        fold: &mut TransactionFold,
+        emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+    ) -> Result<i64, E> {
+        let state = self.options.state;
+        let limit = state.at_offset.unwrap_or(i64::MAX);
+        // A broker that replays does not read what lies below the log start.
+        let from = if state.from_scratch {
+            self.log_start_offset
+        } else {
+            i64::MIN
+        };
+        let last_base = self.dir.segments.last().map_or(0, |last| last.base_offset);
+        let mut end = last_base.min(limit);
+        let dir = self.dir;
+        let vanished = walk_partition(dir, state.io, 0, |at, entry| {
+            if let Some(last_offset) = last_offset(&entry) {
+                if last_offset >= limit {
+                    end = limit;
+                    return Ok(ControlFlow::Break(()));
+                }
+                end = end.max(last_offset.wrapping_add(1));
+                if last_offset < from {
+                    return Ok::<_, E>(ControlFlow::Continue(()));
+                }
+            }
+            match fold.take(at, &entry)? {
+                TxnEvent::Nothing | TxnEvent::Refused => {}
+                TxnEvent::Ended {
+                    transaction,
+                    marker,
+                    ..
+                } => self.ended(&transaction, &marker, emit)?,
+                TxnEvent::EmptyTransaction(marker) => self.empty(&marker, emit)?,
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.summary.vanished = vanished.len() as u64;
+        self.summary.refused = fold.refused();
+        Ok(end)
+    }
+
+    fn ended<E>(
+        &mut self,
+        txn: &Transaction,
+        marker: &TxnMarker,
+        emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Nobody reads below the log start.
+        if marker.offset < self.log_start_offset {
+            return Ok(());
+        }
+        let duration_ms = txn
+            .start_timestamp
+            .zip(known_time(marker.timestamp))
+            .map(|(start, end)| end.saturating_sub(start));
+        self.count_ended(txn, marker, duration_ms);
+        let times = (txn.start_timestamp, known_time(marker.timestamp));
+        if !self.wants_ended(marker, txn.first_offset, times) {
+            return Ok(());
+        }
+        let mut row = self.row_of(txn);
+        self.add_marker(&mut row, marker);
+        row.duration_ms = duration_ms;
+        let looks_bumped = txn.last_producer_epoch.checked_add(1) == Some(marker.producer_epoch);
+        row.transaction_version = Some(if looks_bumped { 2 } else { 1 });
+        emit(&row)
+    }
+
+    fn count_ended(&mut self, txn: &Transaction, marker: &TxnMarker, duration_ms: Option<i64>) {
+        let summary = &mut self.summary;
+        if marker.is_abort() {
+            summary.aborted += 1;
+            summary.aborted_records += txn.records;
+        } else {
+            summary.committed += 1;
+            summary.committed_records += txn.records;
+        }
+        summary.longest_duration_ms = summary.longest_duration_ms.max(duration_ms);
+        summary.missing_markers += u64::from(!txn.missing_markers.is_empty());
+        summary.coordinator_epoch_regressions += u64::from(marker.is_from_older_coordinator());
+    }
+
+    fn empty<E>(
+        &mut self,
+        marker: &TxnMarker,
+        emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if marker.offset < self.log_start_offset {
+            return Ok(());
+        }
+        self.summary.empty += 1;
+        self.summary.repeated_markers += u64::from(marker.is_repeated);
+        self.summary.coordinator_epoch_regressions += u64::from(marker.is_from_older_coordinator());
+        let time = known_time(marker.timestamp);
+        if !self.wants_ended(marker, marker.offset, (time, time)) {
+            return Ok(());
+        }
+        let mut row = self.blank(marker.producer_id);
+        self.add_marker(&mut row, marker);
+        row.is_repeated_marker = marker.is_repeated;
+        emit(&row)
+    }
+
+    fn wants_ended(
+        &self,
+        marker: &TxnMarker,
+        first_offset: i64,
+        times: (Option<i64>, Option<i64>),
+    ) -> bool {
+        self.wants(
+            state_of(marker),
+            marker.producer_id,
+            (first_offset, marker.offset),
+            times,
+        )
+    }
+
+    /// By any offset and any time between the first and the last.
+    fn wants(
+        &self,
+        state: TxnState,
+        producer_id: i64,
+        offsets: (i64, i64),
+        times: (Option<i64>, Option<i64>),
+    ) -> bool {
+        let TxnsOptions {
+            filter,
+            states,
+            started_before_ms,
+            ..
+        } = self.options;
+        let (start, end) = (times.0.or(times.1), times.1.or(times.0));
+        states.wants(state)
+            && filter.wants_producer(producer_id)
+            && filter.wants_offsets(offsets.0, offsets.1)
+            && filter.wants_times(start.unwrap_or(i64::MIN), end.unwrap_or(i64::MAX))
+            && started_before_ms.is_none_or(|before| start.is_some_and(|start| start < before))
+    }
+
+    /// Hands out the open transactions by first offset.
+    fn open_ones<E: From<Error>>(
+        &mut self,
+        fold: TransactionFold,
+        checkpoints: CheckpointedOffsets,
+        is_seeded: bool,
+        log_end_offset: i64,
+        emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let in_log: HashMap<i64, Transaction> = fold
+            .all_open()
+            .filter(|txn| txn.place.is_some())
+            .map(|txn| (txn.producer_id, txn.clone()))
+            .collect();
+        let Some(state) = self.state(fold, checkpoints, is_seeded, log_end_offset)? else {
+            return Ok(());
+        };
+        self.summary.last_stable_offset = state.offsets.last_stable_offset();
+        self.summary.high_watermark = state.offsets.high_watermark();
+        self.summary.log_end_offset = state.log_end_offset;
+        let open: Vec<TxnMetadata> = state.manager.ongoing_txns().copied().collect();
+        for (index, txn) in open.iter().enumerate() {
+            let first_offset = txn.first_offset.message_offset;
+            let txn = match in_log.get(&txn.producer_id) {
+                Some(found) => Transaction {
+                    first_offset,
+                    is_from_snapshot: found.is_from_snapshot || found.first_offset != first_offset,
+                    ..found.clone()
+                },
+                None => Transaction::from_snapshot(txn, &state.manager),
+            };
+            let next = open.get(index + 1).map(|it| it.first_offset.message_offset);
+            let after_abort = match next {
+                Some(next) if next < state.log_start_offset => state.offsets.last_stable_offset(),
+                Some(next) => next,
+                // One marker for this one and each before it.
+                None => state
+                    .log_end_offset
+                    .saturating_add(i64::try_from(open.len()).unwrap_or(i64::MAX)),
+            };
+            self.open_one(&txn, &state, after_abort, emit)?;
+        }
+        let is_open = |producer_id| {
+            let entry = state.manager.last_entry(producer_id);
+            entry.is_some_and(|entry| entry.current_txn_first_offset().is_some())
+        };
+        self.summary.forgotten = in_log
+            .values()
+            .filter(|txn| !is_open(txn.producer_id))
+            .map(|it| (it.first_offset, it.producer_id))
+            .collect();
+        self.summary.forgotten.sort_unstable();
+        Ok(())
+    }
+
+    /// The state as a broker has it after loading, or after replaying.
+    fn state(
+        &self,
+        fold: TransactionFold,
+        checkpoints: CheckpointedOffsets,
+        is_seeded: bool,
+        log_end_offset: i64,
+    ) -> Result<Option<PartitionState>, Error> {
+        let Self { dir, options, .. } = self;
+        let first_base = dir.segments.first().map_or(0, |first| first.base_offset);
+        let end = options.state.at_offset.unwrap_or(i64::MAX);
+        let is_same = options.state.from_scratch
+            || (!is_seeded
+                && first_base == self.log_start_offset
+                && usable_snapshots(dir, self.log_start_offset, end).is_empty());
+        if is_same {
+            // What the walk has found is what a broker finds; it need not be read twice.
+            let manager = fold.into_manager();
+            return replayed_partition_state(
+                dir,
+                checkpoints,
+                options.state,
+                manager,
+                log_end_offset,
+            );
+        }
+        load_partition_state(dir, checkpoints, options.state)
+    }
+
+    fn open_one<E>(
+        &mut self,
+        txn: &Transaction,
+        state: &PartitionState,
+        after_abort: i64,
+        emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.summary.open += 1;
+        self.summary.missing_markers += u64::from(!txn.missing_markers.is_empty());
+        let start = txn.start_timestamp.or(txn.last_timestamp);
+        let oldest = self.summary.oldest_open_timestamp;
+        self.summary.oldest_open_timestamp = match (oldest, start) {
+            (Some(oldest), Some(start)) => Some(oldest.min(start)),
+            (oldest, start) => oldest.or(start),
+        };
+        let times = (start, txn.last_timestamp);
+        let last_offset = txn.last_offset.unwrap_or(txn.first_offset);
+        if !self.wants(
+            TxnState::Open,
+            txn.producer_id,
+            (txn.first_offset, last_offset),
+            times,
+        ) {
+            return Ok(());
+        }
+        let mut row = self.row_of(txn);
+        let entry = state.manager.last_entry(txn.producer_id);
+        row.coordinator_epoch = entry
+            .map(|entry| entry.coordinator_epoch())
+            .filter(|epoch| *epoch >= 0);
+        row.last_stable_offset_after_abort = Some(after_abort);
+        row.age_ms = self
+            .options
+            .now_ms
+            .zip(start)
+            .map(|(now, start)| now.saturating_sub(start));
+        self.add_commands(&mut row, txn);
+        let finding = if txn.batches > 0 {
+            TxnFinding {
+                kind: "open-transaction",
+                offset: Some(txn.first_offset),
+                file: row.file.map(str::to_owned),
+                position: row.position,
+                ..TxnFinding::default()
+            }
+        } else {
+            TxnFinding {
+                kind: "snapshot-only-transaction",
+                file: state.snapshot.map(snapshot_name),
+                current_txn_first_offset: Some(txn.first_offset),
+                log_start_offset: Some(state.log_start_offset),
+                reason: Some("no batch of it is left in the log"),
+                ..TxnFinding::default()
+            }
+        };
+        row.findings.insert(0, finding);
+        emit(&row)
+    }
+
+    fn add_commands(&self, row: &mut TxnRow<'_>, txn: &Transaction) {
+        let (Some(topic), Some(partition)) = (row.topic, row.partition) else {
+            return;
+        };
+        let abort = AbortCommand {
+            bootstrap_server: self.options.bootstrap_server.as_deref(),
+            topic,
+            partition,
+        };
+        row.abort_command = Some(abort.by_start_offset(txn.first_offset));
+        row.abort_command_before_kafka_3 = Some(abort.by_producer(
+            txn.producer_id,
+            txn.last_producer_epoch,
+            row.coordinator_epoch,
+        ));
+    }
+
+    fn row_of(&self, txn: &Transaction) -> TxnRow<'a> {
+        let file = txn.place.and_then(|place| self.files.get(place.segment));
+        TxnRow {
+            producer_epoch: Some(txn.producer_epoch),
+            first_offset: Some(txn.first_offset),
+            last_offset: txn.last_offset,
+            batches: txn.batches,
+            records: txn.records,
+            size_in_bytes: txn.size_in_bytes,
+            start_timestamp: txn.start_timestamp,
+            last_timestamp: txn.last_timestamp,
+            file: file.map(String::as_str),
+            position: txn.place.map(|place| place.position),
+            complete: !txn.is_from_snapshot,
+            findings: txn.missing_markers.iter().map(missing_marker).collect(),
+            ..self.blank(txn.producer_id)
+        }
+    }
+
+    fn add_marker(&self, row: &mut TxnRow<'a>, marker: &TxnMarker) {
+        let file = self.files.get(marker.place.segment).map(String::as_str);
+        row.state = state_of(marker);
+        row.marker_epoch = Some(marker.producer_epoch);
+        row.coordinator_epoch = Some(marker.coordinator_epoch);
+        row.marker_offset = Some(marker.offset);
+        row.end_timestamp = known_time(marker.timestamp);
+        row.marker_file = file;
+        row.marker_position = Some(marker.place.position);
+        if marker.is_from_older_coordinator() {
+            row.findings.push(TxnFinding {
+                kind: "coordinator-epoch-regression",
+                offset: Some(marker.offset),
+                file: file.map(str::to_owned),
+                position: Some(marker.place.position),
+                coordinator_epoch: Some(marker.coordinator_epoch),
+                previous_coordinator_epoch: Some(marker.previous_coordinator_epoch),
+                reason: Some("a leader refuses such a marker, replication and recovery take it"),
+                ..TxnFinding::default()
+            });
+        }
+    }
+
+    fn blank(&self, producer_id: i64) -> TxnRow<'a> {
+        TxnRow {
+            topic: self.dir.topic(),
+            partition: self.dir.partition(),
+            producer_id,
+            producer_epoch: None,
+            marker_epoch: None,
+            coordinator_epoch: None,
+            state: TxnState::Open,
+            first_offset: None,
+            last_offset: None,
+            marker_offset: None,
+            batches: 0,
+            records: 0,
+            size_in_bytes: 0,
+            start_timestamp: None,
+            last_timestamp: None,
+            end_timestamp: None,
+            last_stable_offset_after_abort: None,
+            abort_command: None,
+            abort_command_before_kafka_3: None,
+            duration_ms: None,
+            age_ms: None,
+            transaction_version: None,
+            file: None,
+            position: None,
+            marker_file: None,
+            marker_position: None,
+            complete: true,
+            is_repeated_marker: false,
+            findings: Vec::new(),
+        }
+    }
+}
+
+fn state_of(marker: &TxnMarker) -> TxnState {
+    if marker.is_abort() {
+        TxnState::Aborted
+    } else {
+        TxnState::Committed
+    }
+}
+
+fn missing_marker(missing: &MissingMarker) -> TxnFinding {
+    let (certainty, reason) = if missing.is_certain {
+        ("certain", "epoch changes inside an open transaction")
+    } else {
+        ("suspected", "one-offset hole inside a transaction")
+    };
+    TxnFinding {
+        kind: "marker-probably-cleaned",
+        offset: Some(missing.offset),
+        missing_offset: missing.missing_offset,
+        certainty: Some(certainty),
+        reason: Some(reason),
+        ..TxnFinding::default()
+    }
+}
+
+fn snapshot_name(offset: i64) -> String {
+    use crate::format::file_name::LogFileKind;
+    LogFileKind::ProducerSnapshot(offset).to_string()
+}
+
+/// `kafka-transactions.sh abort` for a partition, as Kafka 4.3.1 takes it
+/// (`TransactionsCommand.AbortTransactionCommand`).
+#[derive(Clone, Copy, Debug)]
+pub struct AbortCommand<'a> {
+    /// The broker's address; an ellipsis if it is not said.
+    pub bootstrap_server: Option<&'a str>,
+    /// Topic.
+    pub topic: &'a str,
+    /// Partition number.
+    pub partition: i32,
+}
+
+impl AbortCommand<'_> {
+    /// For brokers from 3.0 on: the tool asks the broker which producer it is.
+    #[must_use]
+    pub fn by_start_offset(&self, start_offset: i64) -> String {
+        format!("{} --start-offset {start_offset}", self.begin())
+    }
+
+    /// For brokers before 3.0. Without a marker no coordinator epoch is known; then 0 is taken,
+    /// which is not above any, as the tool does.
+    #[must_use]
+    pub fn by_producer(
+        &self,
+        producer_id: i64,
+        producer_epoch: i16,
+        coordinator_epoch: Option<i32>,
+    ) -> String {
+        format!(
+            "{} --producer-id {producer_id} --producer-epoch {producer_epoch} \
+             --coordinator-epoch {}",
+            self.begin(),
+            coordinator_epoch.unwrap_or(0)
+        )
+    }
+
+    fn begin(&self) -> String {
+        format!(
+            "kafka-transactions.sh --bootstrap-server {} abort --topic {} --partition {}",
+            self.bootstrap_server.unwrap_or("\u{2026}"),
+            shell_word(self.topic),
+            self.partition
+        )
+    }
+}
+
+/// A name as one word of a shell. Kafka's topics need no quotes; a directory can have any name.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

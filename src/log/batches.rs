@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Error;
 use super::damage::{Damage, DamageKind, ReadableFields};
 use super::mapped_file::{MappedFile, prefetch};
-use super::resync::Resync;
+use super::resync::{Resync, is_zero_to_end};
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record::Record;
@@ -155,7 +155,7 @@ impl<'f> BatchWalk<'f> {
         match found {
             Ok(found) => Ok(found),
             Err(kind) => {
-                let damage = if head_is_zero && self.resync.is_zero_to_end(self.file, position)? {
+                let damage = if head_is_zero && is_zero_to_end(self.file, position)? {
                     let kind = DamageKind::ZeroTail;
                     Damage {
                         kind,

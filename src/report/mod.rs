@@ -7,7 +7,9 @@ pub mod aborted;
 pub mod dump;
 pub mod filter;
 pub mod ls;
+pub mod lso;
 pub mod partition_state;
+pub mod producers;
 #[cfg(feature = "schema")]
 pub mod schemas;
 pub mod transactions;

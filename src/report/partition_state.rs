@@ -121,6 +121,9 @@ pub fn load_partition_state(
         loaded.take_newest_snapshot(dir, log_start_offset, options)?;
     }
     let log_end_offset = loaded.replay(dir, log_start_offset, options)?;
+    if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
+        loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
+    }
     finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
 }
 
@@ -234,6 +237,23 @@ impl Loaded {
             }
         }
         self.manager.load_without_snapshot(log_start_offset);
+        Ok(())
+    }
+
+    /// Nothing is left between log start and log end: the snapshot there is what the broker knew
+    /// when it stopped. One that loads the directory deletes it, since it does not lie above the
+    /// log start (`ProducerStateManager.truncateAndReload`), and begins empty.
+    fn take_snapshot_of_emptied_log(
+        &mut self,
+        dir: &PartitionDir,
+        offset: i64,
+        options: StateOptions,
+    ) -> Result<(), Error> {
+        if let Some(Ok(rows)) = read_snapshot(dir, options.io, offset)? {
+            self.manager
+                .load_from_snapshot(rows, offset, options.expiration.as_ref());
+            self.snapshot = Some(offset);
+        }
         Ok(())
     }
 

@@ -3,11 +3,15 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
+use super::aborted::AbortedRow;
 use super::dump::DumpRow;
 use super::ls::LsRow;
+use super::lso::LsoRow;
+use super::producers::ProducersRow;
+use super::txns::TxnRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: [&str; 2] = ["ls", "dump"];
+pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "txns", "aborted", "lso"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -15,6 +19,10 @@ pub fn of(command: &str) -> Option<Schema> {
     match command {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
+        "producers" => Some(document::<ProducersRow>("producers")),
+        "txns" => Some(document::<TxnRow<'_>>("txns")),
+        "aborted" => Some(document::<AbortedRow<'_>>("aborted")),
+        "lso" => Some(document::<LsoRow>("lso")),
         _ => None,
     }
 }

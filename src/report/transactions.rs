@@ -49,9 +49,10 @@ pub struct TxnMarker {
     pub timestamp: i64,
     /// Where it lies.
     pub place: Place,
-    /// The producer's last batch was a marker of the same type and epoch: the same end, written
-    /// again (`ProducerAppendInfo.checkProducerEpoch` lets it through).
-    pub is_repeated: bool,
+    /// The producer's batch before it was a marker of the same type and epoch: the same end
+    /// written again, or the end of another transaction without data here. The log does not tell
+    /// the two apart (`ProducerAppendInfo.checkProducerEpoch` lets both through).
+    pub repeats_previous: bool,
 }
 
 impl TxnMarker {
@@ -455,7 +456,7 @@ impl TransactionFold {
             previous_coordinator_epoch,
             timestamp: header.max_timestamp(),
             place,
-            is_repeated: slot.last_marker == Some(this),
+            repeats_previous: slot.last_marker == Some(this),
         };
         slot.last_marker = Some(this);
         let was_open = std::mem::take(&mut slot.is_open);

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::filter::Filter;
+use super::lso::abort_command;
 use super::partition_state::{
     PartitionState, StateOptions, load_partition_state, log_start_offset, read_snapshot,
     replayed_partition_state, usable_snapshots,
@@ -106,8 +107,9 @@ pub struct TxnRow<'a> {
     pub marker_position: Option<u64>,
     /// Whether its whole data is in the files; false if it began before the log did.
     pub complete: bool,
-    /// A marker without data that says again what the one before it said.
-    pub is_repeated_marker: bool,
+    /// A marker without data that says what the producer's batch before it said: the same marker
+    /// written twice, or another transaction without data here.
+    pub repeats_marker: bool,
     /// What is worth a look.
     pub findings: Vec<TxnFinding>,
 }
@@ -184,8 +186,6 @@ pub struct TxnsOptions {
     pub started_before_ms: Option<i64>,
     /// The clock that ages are counted by, in milliseconds.
     pub now_ms: Option<i64>,
-    /// What stands in the commands for the broker's address; an ellipsis if it is not said.
-    pub bootstrap_server: Option<String>,
 }
 
 /// A partition's transactions in numbers. Filters do not count.
@@ -199,7 +199,7 @@ pub struct TxnsSummary {
     pub aborted: u64,
     /// Markers of transactions without data here.
     pub empty: u64,
-    /// Those of them that repeat the marker before.
+    /// Those of them that say what the producer's batch before them said.
     pub repeated_markers: u64,
     /// Records in committed transactions.
     pub committed_records: u64,
@@ -388,7 +388,7 @@ impl<'a> Rows<'a, '_> {
             return Ok(());
         }
         self.summary.empty += 1;
-        self.summary.repeated_markers += u64::from(marker.is_repeated);
+        self.summary.repeated_markers += u64::from(marker.repeats_previous);
         self.summary.coordinator_epoch_regressions += u64::from(marker.is_from_older_coordinator());
         let time = known_time(marker.timestamp);
         if !self.wants_ended(marker, marker.offset, (time, time)) {
@@ -396,7 +396,7 @@ impl<'a> Rows<'a, '_> {
         }
         let mut row = self.blank(marker.producer_id);
         self.add_marker(&mut row, marker);
-        row.is_repeated_marker = marker.is_repeated;
+        row.repeats_marker = marker.repeats_previous;
         emit(&row)
     }
 
@@ -556,7 +556,7 @@ impl<'a> Rows<'a, '_> {
             .now_ms
             .zip(start)
             .map(|(now, start)| now.saturating_sub(start));
-        self.add_commands(&mut row, txn);
+        Self::add_commands(&mut row, txn);
         let finding = if txn.batches > 0 {
             TxnFinding {
                 kind: "open-transaction",
@@ -579,17 +579,14 @@ impl<'a> Rows<'a, '_> {
         emit(&row)
     }
 
-    fn add_commands(&self, row: &mut TxnRow<'_>, txn: &Transaction) {
+    fn add_commands(row: &mut TxnRow<'_>, txn: &Transaction) {
         let (Some(topic), Some(partition)) = (row.topic, row.partition) else {
             return;
         };
-        let abort = AbortCommand {
-            bootstrap_server: self.options.bootstrap_server.as_deref(),
+        row.abort_command = Some(abort_command(topic, partition, txn.first_offset));
+        row.abort_command_before_kafka_3 = Some(abort_command_before_kafka_3(
             topic,
             partition,
-        };
-        row.abort_command = Some(abort.by_start_offset(txn.first_offset));
-        row.abort_command_before_kafka_3 = Some(abort.by_producer(
             txn.producer_id,
             txn.last_producer_epoch,
             row.coordinator_epoch,
@@ -667,7 +664,7 @@ impl<'a> Rows<'a, '_> {
             marker_file: None,
             marker_position: None,
             complete: true,
-            is_repeated_marker: false,
+            repeats_marker: false,
             findings: Vec::new(),
         }
     }
@@ -702,58 +699,21 @@ fn snapshot_name(offset: i64) -> String {
     LogFileKind::ProducerSnapshot(offset).to_string()
 }
 
-/// `kafka-transactions.sh abort` for a partition, as Kafka 4.3.1 takes it
-/// (`TransactionsCommand.AbortTransactionCommand`).
-#[derive(Clone, Copy, Debug)]
-pub struct AbortCommand<'a> {
-    /// The broker's address; an ellipsis if it is not said.
-    pub bootstrap_server: Option<&'a str>,
-    /// Topic.
-    pub topic: &'a str,
-    /// Partition number.
-    pub partition: i32,
-}
-
-impl AbortCommand<'_> {
-    /// For brokers from 3.0 on: the tool asks the broker which producer it is.
-    #[must_use]
-    pub fn by_start_offset(&self, start_offset: i64) -> String {
-        format!("{} --start-offset {start_offset}", self.begin())
-    }
-
-    /// For brokers before 3.0. Without a marker no coordinator epoch is known; then 0 is taken,
-    /// which is not above any, as the tool does.
-    #[must_use]
-    pub fn by_producer(
-        &self,
-        producer_id: i64,
-        producer_epoch: i16,
-        coordinator_epoch: Option<i32>,
-    ) -> String {
-        format!(
-            "{} --producer-id {producer_id} --producer-epoch {producer_epoch} \
-             --coordinator-epoch {}",
-            self.begin(),
-            coordinator_epoch.unwrap_or(0)
-        )
-    }
-
-    fn begin(&self) -> String {
-        format!(
-            "kafka-transactions.sh --bootstrap-server {} abort --topic {} --partition {}",
-            self.bootstrap_server.unwrap_or("\u{2026}"),
-            shell_word(self.topic),
-            self.partition
-        )
-    }
-}
-
-/// A name as one word of a shell. Kafka's topics need no quotes; a directory can have any name.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+/// The command that aborts an open transaction on brokers before 3.0, which cannot be asked for its
+/// producer (`TransactionsCommand.AbortTransactionCommand`). Without a marker no coordinator epoch
+/// is known; then 0 is taken, which is not above any, as the tool does.
+#[must_use]
+pub fn abort_command_before_kafka_3(
+    topic: &str,
+    partition: i32,
+    producer_id: i64,
+    producer_epoch: i16,
+    coordinator_epoch: Option<i32>,
+) -> String {
+    format!(
+        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} \
+         --partition {partition} --producer-id {producer_id} --producer-epoch {producer_epoch} \
+         --coordinator-epoch {}",
+        coordinator_epoch.unwrap_or(0)
+    )
 }

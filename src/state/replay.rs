@@ -84,10 +84,10 @@ pub fn recover_batch(
     marker: Option<EndTransactionMarker>,
 ) -> Result<Option<AbortedTxnRow>, Refusal> {
     let mut row = None;
-    if header.has_producer_id() {
-        if let Some(completed) = manager.update_by_replicated(header, marker)? {
-            row = manager.complete_and_index(&completed)?;
-        }
+    if header.has_producer_id()
+        && let Some(completed) = manager.update_by_replicated(header, marker)?
+    {
+        row = manager.complete_and_index(&completed)?;
     }
     manager.update_map_end_offset(header.next_offset());
     Ok(row)

@@ -1,7 +1,11 @@
 //! One module a subcommand: its arguments and `run`. Thin: open, call the library, render.
 
+pub(crate) mod aborted;
 pub(crate) mod completions;
 pub(crate) mod dump;
 pub(crate) mod ls;
+pub(crate) mod lso;
 pub(crate) mod overview;
+pub(crate) mod producers;
 pub(crate) mod schema;
+pub(crate) mod txns;

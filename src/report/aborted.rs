@@ -4,19 +4,22 @@
 //! A broker answers a fetch from the `.txnindex` alone and does not look whether the log agrees.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 
 use super::partition_state::{StateOptions, log_start_offset};
 use super::transactions::{TransactionFold, TxnEvent, TxnMarker, known_time, last_offset};
 use super::txns::begin;
-use crate::format::aborted_txn::AbortedTxnRows;
+use crate::format::aborted_txn::{AbortedTxnRows, ROW_SIZE};
+use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::file_name::LogFileKind;
+use crate::format::record_batch::RecordBatchHeader;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
-use crate::log::partition_walk::{SegmentAt, open_segment};
+use crate::log::partition_walk::{SegmentAt, open_segment, walk_partition};
 use crate::log::{Error, Io};
 use crate::state::AbortedTxnRow;
 
@@ -244,7 +247,7 @@ impl Found {
     }
 
     /// The offsets in which a difference can show.
-    fn disputed(&self) -> Option<Disputed> {
+    fn disputed(&self, found: usize) -> Option<Disputed> {
         let in_log = self.in_log.map(|it| it.row);
         let in_index = self.in_index.map(|it| it.row);
         let (row, end, is_surplus) = match (in_index, in_log) {
@@ -256,6 +259,7 @@ impl Found {
             (Some(_), Some(_)) | (None, None) => return None,
         };
         Some(Disputed {
+            found,
             producer_id: row.producer_id,
             first_offset: row.first_offset,
             end_offset: end,
@@ -268,12 +272,48 @@ impl Found {
 /// Offsets of a producer that one side takes for aborted and the other does not.
 #[derive(Debug)]
 struct Disputed {
+    /// Whose offsets, in the list of what was found.
+    found: usize,
     producer_id: i64,
     first_offset: i64,
+    /// Offset of the marker, or the first offset that both sides take for aborted.
     end_offset: i64,
+    /// Only the index has it.
     is_surplus: bool,
     /// Of a surplus row: batches whose marker is still to come.
     undecided: Vec<Part>,
+}
+
+impl Disputed {
+    /// Takes in a transactional batch of the producer.
+    fn take(
+        &mut self,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+        found: &mut Found,
+    ) {
+        let part = Part {
+            first: header.base_offset(),
+            last: header.last_offset(),
+            records: u64::try_from(header.records_count()).unwrap_or(0),
+        };
+        if part.first < self.first_offset || part.first > self.end_offset {
+            return;
+        }
+        if let Some(marker) = marker {
+            // What an ABORT ends is hidden anyhow.
+            let undecided = self.undecided.drain(..);
+            if marker.control_type == ControlRecordType::COMMIT {
+                found.hidden.extend(undecided);
+            }
+        } else if part.records > 0 && !header.attributes().is_control() {
+            if self.is_surplus {
+                self.undecided.push(part);
+            } else if part.first < self.end_offset {
+                found.exposed.push(part);
+            }
+        }
+    }
 }
 
 struct Comparison<'a, F> {
@@ -453,12 +493,7 @@ where
     fn finish_segment(&mut self, limit: i64) -> Result<(), E> {
         self.index_rows_below(limit, None);
         let mut found = std::mem::take(&mut self.segment.found);
-        look_up_disputed(
-            self.dir,
-            self.options.state.io,
-            &mut found,
-            self.segment.index,
-        )?;
+        look_up_disputed(self.dir, self.options.state.io, &mut found)?;
         for found in &mut found {
             if !found.hidden.is_empty() {
                 found.finding = Some(SURPLUS);
@@ -601,7 +636,7 @@ fn read_index(
     };
     let bytes = file.read_all()?;
     let rows = AbortedTxnRows::decode(&bytes);
-    let positions = (0u64..).step_by(crate::format::aborted_txn::ROW_SIZE);
+    let positions = (0u64..).step_by(ROW_SIZE);
     segment.unreadable = rows.check_versions().err().map(|error| error.position);
     segment.rows = rows
         .rows()
@@ -626,87 +661,52 @@ fn read_index(
 }
 
 /// Finds the batches that a difference shows or hides: one more walk, over their offsets only.
-fn look_up_disputed(
-    dir: &PartitionDir,
-    io: Io,
-    found: &mut [Found],
-    last_segment: usize,
-) -> Result<(), Error> {
-    let mut disputed: Vec<(usize, Disputed)> = found
+fn look_up_disputed(dir: &PartitionDir, io: Io, found: &mut [Found]) -> Result<(), Error> {
+    let mut disputed: Vec<Disputed> = found
         .iter()
         .enumerate()
-        .filter_map(|(index, found)| Some((index, found.disputed()?)))
+        .filter_map(|(index, found)| found.disputed(index))
         .collect();
-    let Some(from) = disputed.iter().map(|(_, it)| it.first_offset).min() else {
+    let Some(from) = disputed.iter().map(|it| it.first_offset).min() else {
         return Ok(());
     };
-    let to = disputed.iter().map(|(_, it)| it.end_offset).max();
+    let to = disputed
+        .iter()
+        .map(|it| it.end_offset)
+        .max()
+        .unwrap_or(from);
     let mut by_producer: HashMap<i64, Vec<usize>> = HashMap::new();
-    for (place, (_, it)) in disputed.iter().enumerate() {
+    for (place, it) in disputed.iter().enumerate() {
         by_producer.entry(it.producer_id).or_default().push(place);
     }
     let first = dir
         .segments
         .partition_point(|segment| segment.base_offset <= from)
         .saturating_sub(1);
-    let segments = dir.segments.get(first..=last_segment).unwrap_or_default();
-    for segment in segments {
-        let Some(opened) = open_segment(dir, segment, io)? else {
-            continue;
+    walk_partition(dir, io, first, |_, entry| {
+        let Entry::Batch(batch) = entry else {
+            return Ok::<_, Error>(ControlFlow::Continue(()));
         };
-        let mut walk = BatchWalk::new(&opened.file);
-        while let Some(entry) = walk.next_entry() {
-            let Entry::Batch(batch) = entry? else {
-                continue;
-            };
-            if Some(batch.header.base_offset()) > to {
-                break;
-            }
-            let header = batch.header;
-            let attributes = header.attributes();
-            let Some(places) = by_producer.get(&header.producer_id()) else {
-                continue;
-            };
-            if !attributes.is_transactional() {
-                continue;
-            }
+        let header = batch.header;
+        if header.base_offset() > to {
+            return Ok(ControlFlow::Break(()));
+        }
+        if header.attributes().is_transactional()
+            && let Some(places) = by_producer.get(&header.producer_id())
+        {
             let marker = batch.marker()?;
-            let part = Part {
-                first: header.base_offset(),
-                last: header.last_offset(),
-                records: u64::try_from(header.records_count()).unwrap_or(0),
-            };
             for place in places {
-                let Some((index, it)) = disputed.get_mut(*place) else {
-                    continue;
-                };
-                let Some(found) = found.get_mut(*index) else {
-                    continue;
-                };
-                let is_inside = part.first >= it.first_offset && part.first <= it.end_offset;
-                match marker {
-                    Some(marker) if is_inside => {
-                        let undecided = it.undecided.drain(..);
-                        if marker.control_type
-                            == crate::format::control_record::ControlRecordType::COMMIT
-                        {
-                            found.hidden.extend(undecided);
-                        }
-                    }
-                    None if is_inside && part.records > 0 && !attributes.is_control() => {
-                        if it.is_surplus {
-                            it.undecided.push(part);
-                        } else if part.first < it.end_offset {
-                            found.exposed.push(part);
-                        }
-                    }
-                    Some(_) | None => {}
+                if let Some(disputed) = disputed.get_mut(*place)
+                    && let Some(found) = found.get_mut(disputed.found)
+                {
+                    disputed.take(header, marker, found);
                 }
             }
         }
-    }
-    for (index, it) in disputed {
-        if let Some(found) = found.get_mut(index) {
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for it in disputed {
+        if let Some(found) = found.get_mut(it.found) {
             found.hidden.extend(it.undecided);
         }
     }

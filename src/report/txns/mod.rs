@@ -1,9 +1,9 @@
 //! Every transaction of a partition: what it wrote, how it ended, and what an open one holds up.
 
+mod row;
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-
-use serde::Serialize;
 
 use super::filter::Filter;
 use super::lso::abort_command;
@@ -12,7 +12,7 @@ use super::partition_state::{
     replayed_partition_state, usable_snapshots,
 };
 use super::transactions::{
-    MissingMarker, Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
+    Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
 };
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -20,129 +20,7 @@ use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::walk_partition;
 use crate::state::TxnMetadata;
 
-/// How a transaction stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "UPPERCASE")]
-pub enum TxnState {
-    /// No marker.
-    Open,
-    /// Ended by a COMMIT marker.
-    Committed,
-    /// Ended by an ABORT marker.
-    Aborted,
-}
-
-impl TxnState {
-    /// The word used in rows.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "OPEN",
-            Self::Committed => "COMMITTED",
-            Self::Aborted => "ABORTED",
-        }
-    }
-}
-
-/// One transaction in one partition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct TxnRow<'a> {
-    /// Topic, as the directory's name says.
-    pub topic: Option<&'a str>,
-    /// Partition number, as the directory's name says.
-    pub partition: Option<i32>,
-    /// Whose transaction.
-    pub producer_id: i64,
-    /// Epoch of its first data batch; null if it has no data here.
-    pub producer_epoch: Option<i16>,
-    /// Epoch of its marker; under transaction.version 2 the data's plus one.
-    pub marker_epoch: Option<i16>,
-    /// Coordinator epoch of its marker; of an open one that of the producer's last marker here.
-    pub coordinator_epoch: Option<i32>,
-    /// `OPEN`, `COMMITTED` or `ABORTED`.
-    pub state: TxnState,
-    /// Base offset of its first batch; null if it has no data here. Below the log start if only a
-    /// snapshot knows it.
-    pub first_offset: Option<i64>,
-    /// Offset of its last data record.
-    pub last_offset: Option<i64>,
-    /// Offset of its marker.
-    pub marker_offset: Option<i64>,
-    /// Data batches in the files.
-    pub batches: u64,
-    /// Data records in the files, by the batch headers.
-    pub records: u64,
-    /// Bytes of the data batches in the files.
-    pub size_in_bytes: u64,
-    /// Largest timestamp of its first batch, in milliseconds; null if that batch is gone.
-    pub start_timestamp: Option<i64>,
-    /// Largest timestamp of its last batch, in milliseconds.
-    pub last_timestamp: Option<i64>,
-    /// Time of its marker, in milliseconds.
-    pub end_timestamp: Option<i64>,
-    /// Of an open one: where the last stable offset goes when it and all older open ones have been
-    /// aborted and the markers are replicated.
-    pub last_stable_offset_after_abort: Option<i64>,
-    /// Of an open one: the command that aborts it, for brokers from 3.0 on.
-    pub abort_command: Option<String>,
-    /// Of an open one: the command that aborts it, for brokers before 3.0.
-    pub abort_command_before_kafka_3: Option<String>,
-    /// From start to marker, in milliseconds.
-    pub duration_ms: Option<i64>,
-    /// Of an open one: from start to now, in milliseconds; null unless the time was given.
-    pub age_ms: Option<i64>,
-    /// What the two epochs look like: 2 if the marker's is one above the data's, else 1, which
-    /// stands for 0 and 1. An ABORT by a coordinator that fences the producer looks like 2 as well.
-    pub transaction_version: Option<u8>,
-    /// The `.log` with its first batch.
-    pub file: Option<&'a str>,
-    /// Byte position of its first batch.
-    pub position: Option<u64>,
-    /// The `.log` with its marker.
-    pub marker_file: Option<&'a str>,
-    /// Byte position of its marker.
-    pub marker_position: Option<u64>,
-    /// Whether its whole data is in the files; false if it began before the log did.
-    pub complete: bool,
-    /// A marker without data that says what the producer's batch before it said: the same marker
-    /// written twice, or another transaction without data here.
-    pub repeats_marker: bool,
-    /// What is worth a look.
-    pub findings: Vec<TxnFinding>,
-}
-
-/// Something worth a look.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct TxnFinding {
-    /// `open-transaction`, `snapshot-only-transaction`, `marker-probably-cleaned` or
-    /// `coordinator-epoch-regression`.
-    pub kind: &'static str,
-    /// Offset it is about.
-    pub offset: Option<i64>,
-    /// The file it is in.
-    pub file: Option<String>,
-    /// Byte position in that file.
-    pub position: Option<u64>,
-    /// First offset of the transaction in the snapshot.
-    pub current_txn_first_offset: Option<i64>,
-    /// Where the log starts.
-    pub log_start_offset: Option<i64>,
-    /// The one offset that is not there.
-    pub missing_offset: Option<i64>,
-    /// `certain` or `suspected`.
-    pub certainty: Option<&'static str>,
-    /// Why kseg says so.
-    pub reason: Option<&'static str>,
-    /// Coordinator epoch of the marker.
-    pub coordinator_epoch: Option<i32>,
-    /// Coordinator epoch of the producer's marker before it.
-    pub previous_coordinator_epoch: Option<i32>,
-}
+pub use row::{TxnFinding, TxnRow, TxnState, abort_command_before_kafka_3};
 
 /// A state to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -407,7 +285,7 @@ impl<'a> Rows<'a, '_> {
         times: (Option<i64>, Option<i64>),
     ) -> bool {
         self.wants(
-            state_of(marker),
+            TxnState::from(marker),
             marker.producer_id,
             (first_offset, marker.offset),
             times,
@@ -558,22 +436,9 @@ impl<'a> Rows<'a, '_> {
             .map(|(now, start)| now.saturating_sub(start));
         Self::add_commands(&mut row, txn);
         let finding = if txn.batches > 0 {
-            TxnFinding {
-                kind: "open-transaction",
-                offset: Some(txn.first_offset),
-                file: row.file.map(str::to_owned),
-                position: row.position,
-                ..TxnFinding::default()
-            }
+            TxnFinding::open(&row)
         } else {
-            TxnFinding {
-                kind: "snapshot-only-transaction",
-                file: state.snapshot.map(snapshot_name),
-                current_txn_first_offset: Some(txn.first_offset),
-                log_start_offset: Some(state.log_start_offset),
-                reason: Some("no batch of it is left in the log"),
-                ..TxnFinding::default()
-            }
+            TxnFinding::snapshot_only(txn, state.snapshot, state.log_start_offset)
         };
         row.findings.insert(0, finding);
         emit(&row)
@@ -607,14 +472,14 @@ impl<'a> Rows<'a, '_> {
             file: file.map(String::as_str),
             position: txn.place.map(|place| place.position),
             complete: !txn.is_from_snapshot,
-            findings: txn.missing_markers.iter().map(missing_marker).collect(),
+            findings: txn.missing_markers.iter().map(TxnFinding::from).collect(),
             ..self.blank(txn.producer_id)
         }
     }
 
     fn add_marker(&self, row: &mut TxnRow<'a>, marker: &TxnMarker) {
         let file = self.files.get(marker.place.segment).map(String::as_str);
-        row.state = state_of(marker);
+        row.state = TxnState::from(marker);
         row.marker_epoch = Some(marker.producer_epoch);
         row.coordinator_epoch = Some(marker.coordinator_epoch);
         row.marker_offset = Some(marker.offset);
@@ -622,16 +487,8 @@ impl<'a> Rows<'a, '_> {
         row.marker_file = file;
         row.marker_position = Some(marker.place.position);
         if marker.is_from_older_coordinator() {
-            row.findings.push(TxnFinding {
-                kind: "coordinator-epoch-regression",
-                offset: Some(marker.offset),
-                file: file.map(str::to_owned),
-                position: Some(marker.place.position),
-                coordinator_epoch: Some(marker.coordinator_epoch),
-                previous_coordinator_epoch: Some(marker.previous_coordinator_epoch),
-                reason: Some("a leader refuses such a marker, replication and recovery take it"),
-                ..TxnFinding::default()
-            });
+            row.findings
+                .push(TxnFinding::older_coordinator(marker, file));
         }
     }
 
@@ -668,52 +525,4 @@ impl<'a> Rows<'a, '_> {
             findings: Vec::new(),
         }
     }
-}
-
-fn state_of(marker: &TxnMarker) -> TxnState {
-    if marker.is_abort() {
-        TxnState::Aborted
-    } else {
-        TxnState::Committed
-    }
-}
-
-fn missing_marker(missing: &MissingMarker) -> TxnFinding {
-    let (certainty, reason) = if missing.is_certain {
-        ("certain", "epoch changes inside an open transaction")
-    } else {
-        ("suspected", "one-offset hole inside a transaction")
-    };
-    TxnFinding {
-        kind: "marker-probably-cleaned",
-        offset: Some(missing.offset),
-        missing_offset: missing.missing_offset,
-        certainty: Some(certainty),
-        reason: Some(reason),
-        ..TxnFinding::default()
-    }
-}
-
-fn snapshot_name(offset: i64) -> String {
-    use crate::format::file_name::LogFileKind;
-    LogFileKind::ProducerSnapshot(offset).to_string()
-}
-
-/// The command that aborts an open transaction on brokers before 3.0, which cannot be asked for its
-/// producer (`TransactionsCommand.AbortTransactionCommand`). Without a marker no coordinator epoch
-/// is known; then 0 is taken, which is not above any, as the tool does.
-#[must_use]
-pub fn abort_command_before_kafka_3(
-    topic: &str,
-    partition: i32,
-    producer_id: i64,
-    producer_epoch: i16,
-    coordinator_epoch: Option<i32>,
-) -> String {
-    format!(
-        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} \
-         --partition {partition} --producer-id {producer_id} --producer-epoch {producer_epoch} \
-         --coordinator-epoch {}",
-        coordinator_epoch.unwrap_or(0)
-    )
 }

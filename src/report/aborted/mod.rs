@@ -3,81 +3,24 @@
 //!
 //! A broker answers a fetch from the `.txnindex` alone and does not look whether the log agrees.
 
-use std::collections::HashMap;
-use std::ops::ControlFlow;
+mod disputed;
+mod row;
+mod segment;
 
-use serde::Serialize;
+use disputed::look_up_disputed;
+use segment::{Found, InLog, IndexRow, Part, Segment, read_index};
 
 use super::partition_state::{StateOptions, log_start_offset};
 use super::transactions::{TransactionFold, TxnEvent, TxnMarker, known_time, last_offset};
 use super::txns::begin;
-use crate::format::aborted_txn::{AbortedTxnRows, ROW_SIZE};
-use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
-use crate::format::file_name::LogFileKind;
-use crate::format::record_batch::RecordBatchHeader;
+use crate::log::Error;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
-use crate::log::partition_walk::{SegmentAt, open_segment, walk_partition};
-use crate::log::{Error, Io};
+use crate::log::partition_walk::{SegmentAt, open_segment};
 use crate::state::AbortedTxnRow;
 
-/// An aborted transaction, in the log, in an index, or in both.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct AbortedRow<'a> {
-    /// Topic, as the directory's name says.
-    pub topic: Option<&'a str>,
-    /// Partition number, as the directory's name says.
-    pub partition: Option<i32>,
-    /// Whose transaction; null in what is left of a torn row.
-    pub producer_id: Option<i64>,
-    /// Its first offset: the index's where it has the row, else the log's.
-    pub first_offset: Option<i64>,
-    /// Offset of its marker.
-    pub last_offset: Option<i64>,
-    /// The last stable offset when it ended: the index's where it has the row, else the log's. A
-    /// follower's index may have a higher one than the log gives.
-    pub last_stable_offset: Option<i64>,
-    /// Whether the `.txnindex` has it: a broker hides it.
-    pub in_index: bool,
-    /// Whether the batches give it: a broker that rebuilds the index hides it.
-    pub in_log: bool,
-    /// The first offset the batches give; higher than the index's where the first batches were
-    /// compacted away.
-    pub log_first_offset: Option<i64>,
-    /// The last stable offset the batches give.
-    pub log_last_stable_offset: Option<i64>,
-    /// The `.txnindex` of the segment with the marker, whether it is there or not.
-    pub file: String,
-    /// Byte position of the row in it.
-    pub position: Option<u64>,
-    /// Data batches in the log.
-    pub batches: u64,
-    /// Data records in the log, by the batch headers.
-    pub records: u64,
-    /// Bytes of the data batches in the log.
-    pub size_in_bytes: u64,
-    /// Largest timestamp of the first batch, in milliseconds.
-    pub start_timestamp: Option<i64>,
-    /// Time of the marker, in milliseconds.
-    pub end_timestamp: Option<i64>,
-    /// What is wrong: `txnindex-entry-missing`, `txnindex-entry-surplus`,
-    /// `txnindex-entry-starts-late`, `txnindex-entry-torn` or `txnindex-entry-unreadable`.
-    pub finding: Option<&'static str>,
-    /// Why a row that is on one side only is so; or what is wrong with it.
-    pub reason: Option<&'static str>,
-    /// Offsets of data batches that were rolled back and that consumers see all the same.
-    pub exposed_offsets: Vec<(i64, i64)>,
-    /// Records in them, by the batch headers.
-    pub exposed_records: u64,
-    /// Offsets of data batches that were not rolled back and that consumers do not see.
-    pub hidden_offsets: Vec<(i64, i64)>,
-    /// Records in them, by the batch headers.
-    pub hidden_records: u64,
-}
+pub use row::AbortedRow;
 
 /// Which rows a range of offsets selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,139 +125,11 @@ pub fn aborted_partition<E: From<Error>>(
     Ok(Some(comparison.summary))
 }
 
-/// One row of a `.txnindex`.
-#[derive(Clone, Copy, Debug)]
-struct IndexRow {
-    row: AbortedTxnRow,
-    position: u64,
-}
-
-/// The rows of one segment.
-#[derive(Debug, Default)]
-struct Segment {
-    index: usize,
-    file: String,
-    /// By last offset.
-    rows: Vec<IndexRow>,
-    /// Where in `rows` the next one is to be found in the log.
-    next: usize,
-    found: Vec<Found>,
-    /// Bytes behind the last whole row and where they begin.
-    torn: Option<u64>,
-    unreadable: Option<u64>,
-}
-
-/// A transaction on either side.
-#[derive(Debug, Default)]
-struct Found {
-    in_index: Option<IndexRow>,
-    in_log: Option<InLog>,
-    finding: Option<&'static str>,
-    reason: Option<&'static str>,
-    exposed: Vec<Part>,
-    hidden: Vec<Part>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct InLog {
-    row: AbortedTxnRow,
-    batches: u64,
-    records: u64,
-    size_in_bytes: u64,
-    start_timestamp: Option<i64>,
-    end_timestamp: Option<i64>,
-}
-
-/// A data batch, by its offsets.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    first: i64,
-    last: i64,
-    records: u64,
-}
-
 const MISSING: &str = "txnindex-entry-missing";
 const SURPLUS: &str = "txnindex-entry-surplus";
 const STARTS_LATE: &str = "txnindex-entry-starts-late";
 const TORN: &str = "txnindex-entry-torn";
 const UNREADABLE: &str = "txnindex-entry-unreadable";
-
-impl Found {
-    fn last_offset(&self) -> i64 {
-        let in_log = self.in_log.map(|it| it.row.last_offset);
-        let in_index = self.in_index.map(|it| it.row.last_offset);
-        in_index.or(in_log).unwrap_or(i64::MAX)
-    }
-
-    /// The offsets in which a difference can show.
-    fn disputed(&self, found: usize) -> Option<Disputed> {
-        let in_log = self.in_log.map(|it| it.row);
-        let in_index = self.in_index.map(|it| it.row);
-        let (row, end, is_surplus) = match (in_index, in_log) {
-            (None, Some(log)) => (log, log.last_offset, false),
-            (Some(index), Some(log)) if index.first_offset > log.first_offset => {
-                (log, index.first_offset, false)
-            }
-            (Some(index), None) => (index, index.last_offset, true),
-            (Some(_), Some(_)) | (None, None) => return None,
-        };
-        Some(Disputed {
-            found,
-            producer_id: row.producer_id,
-            first_offset: row.first_offset,
-            end_offset: end,
-            is_surplus,
-            undecided: Vec::new(),
-        })
-    }
-}
-
-/// Offsets of a producer that one side takes for aborted and the other does not.
-#[derive(Debug)]
-struct Disputed {
-    /// Whose offsets, in the list of what was found.
-    found: usize,
-    producer_id: i64,
-    first_offset: i64,
-    /// Offset of the marker, or the first offset that both sides take for aborted.
-    end_offset: i64,
-    /// Only the index has it.
-    is_surplus: bool,
-    /// Of a surplus row: batches whose marker is still to come.
-    undecided: Vec<Part>,
-}
-
-impl Disputed {
-    /// Takes in a transactional batch of the producer.
-    fn take(
-        &mut self,
-        header: &RecordBatchHeader,
-        marker: Option<EndTransactionMarker>,
-        found: &mut Found,
-    ) {
-        let part = Part {
-            first: header.base_offset(),
-            last: header.last_offset(),
-            records: u64::try_from(header.records_count()).unwrap_or(0),
-        };
-        if part.first < self.first_offset || part.first > self.end_offset {
-            return;
-        }
-        if let Some(marker) = marker {
-            // What an ABORT ends is hidden anyhow.
-            let undecided = self.undecided.drain(..);
-            if marker.control_type == ControlRecordType::COMMIT {
-                found.hidden.extend(undecided);
-            }
-        } else if part.records > 0 && !header.attributes().is_control() {
-            if self.is_surplus {
-                self.undecided.push(part);
-            } else if part.first < self.end_offset {
-                found.exposed.push(part);
-            }
-        }
-    }
-}
 
 struct Comparison<'a, F> {
     dir: &'a PartitionDir,
@@ -612,103 +427,4 @@ where
             hidden_records: records(&found.hidden),
         }
     }
-}
-
-/// Reads the `.txnindex` of a segment; without one there are no rows.
-fn read_index(
-    dir: &PartitionDir,
-    index: usize,
-    files: &SegmentFiles,
-    io: Io,
-) -> Result<Segment, Error> {
-    let mut segment = Segment {
-        index,
-        file: LogFileKind::TransactionIndex(files.base_offset).to_string(),
-        ..Segment::default()
-    };
-    let Some(entry) = files.txn_index.and_then(|place| dir.file(place)) else {
-        return Ok(segment);
-    };
-    let file = match MappedFile::open(&dir.file_path(entry), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(segment),
-        Err(error) => return Err(error),
-    };
-    let bytes = file.read_all()?;
-    let rows = AbortedTxnRows::decode(&bytes);
-    let positions = (0u64..).step_by(ROW_SIZE);
-    segment.unreadable = rows.check_versions().err().map(|error| error.position);
-    segment.rows = rows
-        .rows()
-        .iter()
-        .zip(positions)
-        .map(|(row, position)| IndexRow {
-            row: AbortedTxnRow {
-                producer_id: row.producer_id(),
-                first_offset: row.first_offset(),
-                last_offset: row.last_offset(),
-                last_stable_offset: row.last_stable_offset(),
-            },
-            position,
-        })
-        .collect();
-    // As Kafka wrote them they rise already.
-    segment.rows.sort_by_key(|it| it.row.last_offset);
-    let torn = rows.torn_size() as u64;
-    segment.torn = (torn > 0).then(|| bytes.len() as u64 - torn);
-    file.check_unchanged()?;
-    Ok(segment)
-}
-
-/// Finds the batches that a difference shows or hides: one more walk, over their offsets only.
-fn look_up_disputed(dir: &PartitionDir, io: Io, found: &mut [Found]) -> Result<(), Error> {
-    let mut disputed: Vec<Disputed> = found
-        .iter()
-        .enumerate()
-        .filter_map(|(index, found)| found.disputed(index))
-        .collect();
-    let Some(from) = disputed.iter().map(|it| it.first_offset).min() else {
-        return Ok(());
-    };
-    let to = disputed
-        .iter()
-        .map(|it| it.end_offset)
-        .max()
-        .unwrap_or(from);
-    let mut by_producer: HashMap<i64, Vec<usize>> = HashMap::new();
-    for (place, it) in disputed.iter().enumerate() {
-        by_producer.entry(it.producer_id).or_default().push(place);
-    }
-    let first = dir
-        .segments
-        .partition_point(|segment| segment.base_offset <= from)
-        .saturating_sub(1);
-    walk_partition(dir, io, first, |_, entry| {
-        let Entry::Batch(batch) = entry else {
-            return Ok::<_, Error>(ControlFlow::Continue(()));
-        };
-        let header = batch.header;
-        if header.base_offset() > to {
-            return Ok(ControlFlow::Break(()));
-        }
-        if header.attributes().is_transactional()
-            && let Some(places) = by_producer.get(&header.producer_id())
-        {
-            let marker = batch.marker()?;
-            for place in places {
-                if let Some(disputed) = disputed.get_mut(*place)
-                    && let Some(found) = found.get_mut(disputed.found)
-                {
-                    disputed.take(header, marker, found);
-                }
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    for it in disputed {
-        if let Some(found) = found.get_mut(it.found) {
-            found.hidden.extend(it.undecided);
-        }
-    }
-    Ok(())
 }

@@ -21,6 +21,8 @@ use kseg::report::txns::{TxnsOptions, txns_partition};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 9;
+/// What is done with a row.
+const NOTHING: std::result::Result<(), kseg::log::Error> = Ok(());
 
 fn main() -> Result<()> {
     for path in std::env::args().skip(1) {
@@ -52,8 +54,7 @@ fn main() -> Result<()> {
             ..TxnsOptions::default()
         };
         let fold = least(|| {
-            let emit = |_: &_| Ok::<_, kseg::log::Error>(());
-            let summary = txns_partition(&dir, none, &options, emit)?;
+            let summary = txns_partition(&dir, none, &options, |_| NOTHING)?;
             Ok(summary.map_or(0, |it| it.committed))
         })?;
         print(fold, walk, "txns");
@@ -64,8 +65,7 @@ fn main() -> Result<()> {
             ..AbortedOptions::default()
         };
         let fold = least(|| {
-            let emit = |_: &_| Ok::<_, kseg::log::Error>(());
-            let summary = aborted_partition(&dir, none, &options, emit)?;
+            let summary = aborted_partition(&dir, none, &options, |_| NOTHING)?;
             Ok(summary.map_or(0, |it| it.in_log))
         })?;
         print(fold, walk, "aborted");

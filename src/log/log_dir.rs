@@ -189,16 +189,12 @@ mod tests {
             let segment = format!("{disk}/orders-0/00000000000000000000.log");
             touch(&parent.path().join(segment));
         }
-        match LogPath::discover(parent.path()).unwrap_err() {
-            Error::NotALogDir { candidates, .. } => assert_eq!(
-                candidates,
-                [
-                    parent.path().join("kafka-logs-1"),
-                    parent.path().join("kafka-logs-2")
-                ]
-            ),
-            other => panic!("{other}"),
-        }
+        let error = LogPath::discover(parent.path()).unwrap_err();
+        let Error::NotALogDir { candidates, .. } = error else {
+            panic!("{error}");
+        };
+        let disks = ["kafka-logs-1", "kafka-logs-2"].map(|disk| parent.path().join(disk));
+        assert_eq!(candidates, disks);
         let disk = parent.path().join("kafka-logs-1");
         assert!(matches!(LogPath::discover(&disk), Ok(LogPath::LogDir(_))));
     }

@@ -35,7 +35,7 @@ fn the_files_are_those_of_the_types() {
     let bless = std::env::var_os("KSEG_BLESS").is_some_and(|value| value == "1");
     let folder = repository().join("schemas");
     let mut paths = Vec::new();
-    for command in schemas::COMMANDS {
+    for command in schemas::commands() {
         let path = folder.join(format!("{command}.json"));
         let text = format!("{:#}\n", schema_of(command));
         if bless {
@@ -224,8 +224,8 @@ fn data_folders() -> Vec<PathBuf> {
 #[test]
 fn what_is_printed_follows_the_schema() {
     for data in data_folders() {
-        for command in schemas::COMMANDS {
-            let deep: &[&str] = if *command == "ls" {
+        for command in schemas::commands() {
+            let deep: &[&str] = if command == "ls" {
                 &["--segments", "--files"]
             } else {
                 &[]

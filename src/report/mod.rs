@@ -3,6 +3,7 @@
 //! A row's keys are a contract: Kafka's names in camelCase, every key always there, `null` for
 //! what is not. Nothing here knows of terminals.
 
+pub mod aborted;
 pub mod coordinator_topics;
 pub mod dump;
 pub mod filter;
@@ -14,3 +15,5 @@ pub mod producers;
 pub mod replay;
 #[cfg(feature = "schema")]
 pub mod schemas;
+pub mod transactions;
+pub mod txns;

@@ -3,36 +3,44 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
+use super::aborted::AbortedRow;
 use super::dump::DumpRow;
 use super::gaps::GapRow;
 use super::ls::LsRow;
 use super::lso::LsoRow;
 use super::producers::ProducersRow;
 use super::replay::ReplayRow;
+use super::txns::TxnRow;
+
+/// The commands whose output has a schema, each with the one that makes it.
+const SCHEMAS: &[(&str, fn(&str) -> Schema)] = &[
+    ("ls", document::<LsRow>),
+    ("dump", document::<DumpRow<'_>>),
+    ("producers", document::<ProducersRow>),
+    ("replay", document::<ReplayRow<'_>>),
+    ("gaps", document::<GapRow<'_>>),
+    ("txns", document::<TxnRow<'_>>),
+    ("aborted", document::<AbortedRow<'_>>),
+    ("lso", document::<LsoRow>),
+];
 
 /// The commands whose output has a schema.
-pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "replay", "gaps", "lso"];
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    SCHEMAS.iter().map(|(command, _)| *command)
+}
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
 pub fn of(command: &str) -> Option<Schema> {
-    match command {
-        "ls" => Some(document::<LsRow>("ls")),
-        "dump" => Some(document::<DumpRow<'_>>("dump")),
-        "producers" => Some(document::<ProducersRow>("producers")),
-        "replay" => Some(document::<ReplayRow<'_>>("replay")),
-        "gaps" => Some(document::<GapRow<'_>>("gaps")),
-        "lso" => Some(document::<LsoRow>("lso")),
-        _ => None,
-    }
+    let (name, make) = SCHEMAS.iter().find(|(name, _)| *name == command)?;
+    Some(make(name))
 }
 
 /// `{"schema": "kseg/COMMAND/v1", "results": [ROW, ...]}`.
 fn document<Row: JsonSchema>(command: &str) -> Schema {
     // For serialisation: a field that may be null is still always there.
-    let mut generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings.into_generator();
     let row = generator.subschema_for::<Row>();
     let definitions = generator.take_definitions(true);
     json_schema!({

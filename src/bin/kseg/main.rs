@@ -29,6 +29,8 @@ fn main() -> ExitCode {
         Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
         Some(Command::Replay(args)) => cmd::replay::run(args, &mut context),
         Some(Command::Gaps(args)) => cmd::gaps::run(args, &mut context),
+        Some(Command::Txns(args)) => cmd::txns::run(args, &mut context),
+        Some(Command::Aborted(args)) => cmd::aborted::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),

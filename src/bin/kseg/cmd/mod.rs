@@ -1,5 +1,6 @@
 //! One module a subcommand: its arguments and `run`. Thin: open, call the library, render.
 
+pub(crate) mod aborted;
 pub(crate) mod completions;
 pub(crate) mod dump;
 pub(crate) mod gaps;
@@ -9,3 +10,4 @@ pub(crate) mod overview;
 pub(crate) mod producers;
 pub(crate) mod replay;
 pub(crate) mod schema;
+pub(crate) mod txns;

@@ -27,13 +27,13 @@ pub(crate) struct SchemaArgs {
 }
 
 fn commands() -> PossibleValuesParser {
-    PossibleValuesParser::new(schemas::COMMANDS.iter().copied())
+    PossibleValuesParser::new(schemas::commands())
 }
 
 pub(crate) fn run(args: &SchemaArgs, context: &mut Context) -> anyhow::Result<Status> {
     match &args.command {
         None => {
-            for command in schemas::COMMANDS {
+            for command in schemas::commands() {
                 writeln!(context.out, "{command}")?;
             }
         }

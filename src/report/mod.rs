@@ -9,5 +9,6 @@ pub mod ls;
 pub mod lso;
 pub mod partition_state;
 pub mod producers;
+pub mod rebuild;
 #[cfg(feature = "schema")]
 pub mod schemas;

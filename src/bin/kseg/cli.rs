@@ -94,6 +94,7 @@ pub(crate) enum Command {
     Dump(cmd::dump::DumpArgs),
     Producers(cmd::producers::ProducersArgs),
     Lso(cmd::lso::LsoArgs),
+    Rebuild(cmd::rebuild::RebuildArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -18,9 +18,11 @@ use crate::format::aborted_txn::{self, AbortedTxn, AbortedTxnFields};
 use crate::format::file_name::LogFileKind;
 use crate::format::offset_index::{self, OffsetIndexEntry};
 use crate::format::producer_snapshot::{self, ProducerSnapshotEntry};
+use crate::format::record_batch::{HEADER_SIZE, MAGIC_V2, RecordBatchHeader};
 use crate::format::time_index::{self, TimeIndexEntry};
 use crate::log::batches::{Batch, BatchWalk, Entry, LegacyEntry};
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::damage::{Damage, DamageKind};
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::open_segment;
@@ -304,6 +306,7 @@ impl<G> Recovery<'_, G> {
     {
         while self.log.written.len() > keep {
             let snapshot = self.log.written.remove(0);
+            self.log.snapshots.remove(snapshot.offset);
             let is_base = self.log.bases.contains(&snapshot.offset);
             let is_end = keep == 0 && snapshot.offset == self.log_end_offset;
             let wanted = match self.options.snapshots_at {
@@ -455,13 +458,11 @@ impl RecoveredSegment {
             let next = match entry? {
                 Entry::Batch(batch) => self.batch(&batch, manager)?,
                 Entry::Legacy(entry) => self.legacy_entry(&entry)?,
-                Entry::Damage(damage) => ControlFlow::Break(End::Cut(Stop {
-                    kind: damage.kind.name(),
-                    file: String::new(),
-                    position: damage.position,
-                    offset: damage.readable.base_offset,
-                    message: damage.to_string(),
-                })),
+                Entry::Damage(damage) => {
+                    let (next, size_in_bytes) = self.damage(file, &damage, manager)?;
+                    walk = BatchWalk::starting_at(file, damage.position + size_in_bytes);
+                    next
+                }
             };
             if let ControlFlow::Break(it) = next {
                 end = Some(it);
@@ -478,6 +479,35 @@ impl RecoveredSegment {
             Err(_) => {}
         }
         Ok(end)
+    }
+
+    /// Where the log is cut, unless only the magic byte is wrong: the checksum does not cover it,
+    /// and recovery does not look at it.
+    fn damage(
+        &mut self,
+        file: &MappedFile,
+        damage: &Damage,
+        manager: &mut ProducerStateManager,
+    ) -> Result<(ControlFlow<End>, u64), Error> {
+        let mut header = [0; HEADER_SIZE];
+        if let DamageKind::UnknownMagic { found } = damage.kind
+            && found > MAGIC_V2
+            && damage.size_in_bytes >= HEADER_SIZE as u64
+        {
+            file.read_exact_at(&mut header, damage.position)?;
+            if let Ok(header) = RecordBatchHeader::ref_from(&header)
+                && let Some(batch) = Batch::of_any_magic(file, damage.position, header)
+            {
+                return Ok((self.batch(&batch, manager)?, batch.size_in_bytes()));
+            }
+        }
+        let stop = stop(
+            damage.kind.name(),
+            damage.position,
+            damage.readable.base_offset,
+            damage.to_string(),
+        );
+        Ok((ControlFlow::Break(End::Cut(stop)), damage.size_in_bytes))
     }
 
     #[inline]

@@ -134,6 +134,9 @@ pub(crate) fn run(args: &RebuildArgs, context: &mut Context) -> anyhow::Result<S
     {
         anyhow::bail!("--at-offset makes a snapshot alone, and --only leaves it out");
     }
+    if matches!(options.snapshots_at, SnapshotsAt::Offset(offset) if offset < 0) {
+        anyhow::bail!("--at-offset must not be negative");
+    }
     for path in &args.paths.paths {
         refuse_to_write_beside_the_log(path, &args.out)?;
     }

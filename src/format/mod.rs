@@ -7,15 +7,19 @@
 //! Layouts are those of Kafka 4.3.1 with the older ones beside them.
 
 pub mod aborted_txn;
+pub mod base64;
 pub mod checkpoint;
 pub mod clean_shutdown;
 pub mod compact;
+pub mod compression;
 pub mod control_record;
 pub mod file_name;
+pub mod internal_topic;
 pub mod kafka_uuid;
 pub mod kraft_control_record;
 pub mod leader_epoch_checkpoint;
 pub mod legacy_record;
+pub mod legacy_record_set;
 pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;
@@ -23,6 +27,9 @@ pub mod producer_snapshot;
 pub mod quorum_state;
 pub mod record;
 pub mod record_batch;
+pub mod record_batch_builder;
+pub mod record_batch_reader;
+pub mod schema;
 pub mod time_index;
 pub mod varint;
 

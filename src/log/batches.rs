@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Error;
 use super::damage::{Damage, DamageKind, ReadableFields};
 use super::mapped_file::{MappedFile, prefetch};
-use super::resync::Resync;
+use super::resync::{Resync, is_zero_to_end};
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record::Record;
@@ -117,7 +117,7 @@ impl<'f> BatchWalk<'f> {
         }
         let position = self.position;
         let found = if position >= self.end {
-            self.file.check_unchanged().map(|()| None)
+            self.file.check_not_cut().map(|()| None)
         } else {
             self.classify().map(Some)
         };
@@ -155,7 +155,7 @@ impl<'f> BatchWalk<'f> {
         match found {
             Ok(found) => Ok(found),
             Err(kind) => {
-                let damage = if head_is_zero && self.resync.is_zero_to_end(self.file, position)? {
+                let damage = if head_is_zero && is_zero_to_end(self.file, position)? {
                     let kind = DamageKind::ZeroTail;
                     Damage {
                         kind,
@@ -166,8 +166,8 @@ impl<'f> BatchWalk<'f> {
                 } else {
                     self.resync.pass_over(self.file, position, kind, readable)?
                 };
-                self.file.check_unchanged()?;
-                if damage.kind == DamageKind::TornTail && self.file.has_grown() {
+                self.file.check_not_cut()?;
+                if damage.kind == DamageKind::TornTail && self.file.is_growing() {
                     return Ok(Found::BeingWritten {
                         size_in_bytes: available,
                     });
@@ -237,7 +237,7 @@ fn fetch_ahead(map: &[u8], start: usize, size: u64) {
     }
 }
 
-fn slice_at(bytes: &[u8], position: u64, len: usize) -> &[u8] {
+pub(super) fn slice_at(bytes: &[u8], position: u64, len: usize) -> &[u8] {
     let start = usize::try_from(position).unwrap_or(usize::MAX);
     let rest = bytes.get(start..).unwrap_or_default();
     rest.get(..len).unwrap_or(rest)
@@ -396,7 +396,11 @@ impl<'w> Batch<'w> {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_valid(&self) -> Result<bool, Error> {
-        Ok(self.compute_crc()? == self.header.crc())
+        let is_valid = self.compute_crc()? == self.header.crc();
+        if !is_valid {
+            self.file.check_not_cut()?;
+        }
+        Ok(is_valid)
     }
 
     /// The first control record of the batch; `None` in a data batch, in a control batch that
@@ -513,7 +517,11 @@ impl LegacyEntry<'_> {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_valid(&self) -> Result<bool, Error> {
-        Ok(self.compute_crc()? == self.header.crc())
+        let is_valid = self.compute_crc()? == self.header.crc();
+        if !is_valid {
+            self.file.check_not_cut()?;
+        }
+        Ok(is_valid)
     }
 }
 

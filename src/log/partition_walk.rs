@@ -93,8 +93,6 @@ pub struct BatchPlace {
     pub base_offset: i64,
     /// Largest timestamp of the batch in milliseconds, -1 if none.
     pub max_timestamp: i64,
-    /// Base timestamp of the batch in milliseconds, -1 if none.
-    pub base_timestamp: i64,
     /// Base offset of its segment.
     pub segment_base_offset: i64,
     /// Name of the `.log` it lies in.
@@ -114,10 +112,9 @@ pub fn find_batch(dir: &PartitionDir, io: Io, offset: i64) -> Result<Option<Batc
         .partition_point(|segment| segment.base_offset <= offset);
     let mut found = None;
     walk_partition(dir, io, after.saturating_sub(1), |at, entry| {
-        let place = |base_offset, position, base_timestamp, max_timestamp| BatchPlace {
+        let place = |base_offset, position, max_timestamp| BatchPlace {
             base_offset,
             max_timestamp,
-            base_timestamp,
             segment_base_offset: at.base_offset,
             file: at.file.to_owned(),
             position,
@@ -127,18 +124,12 @@ pub fn find_batch(dir: &PartitionDir, io: Io, offset: i64) -> Result<Option<Batc
                 found = Some(place(
                     batch.header.base_offset(),
                     batch.position,
-                    batch.header.base_timestamp(),
                     batch.header.max_timestamp(),
                 ));
             }
             Entry::Legacy(entry) if entry.header.offset() >= offset => {
                 let timestamp = entry.timestamp().unwrap_or(crate::format::NO_TIMESTAMP);
-                found = Some(place(
-                    entry.header.offset(),
-                    entry.position,
-                    timestamp,
-                    timestamp,
-                ));
+                found = Some(place(entry.header.offset(), entry.position, timestamp));
             }
             Entry::Batch(_) | Entry::Legacy(_) | Entry::Damage(_) => {
                 return Ok::<_, Error>(ControlFlow::Continue(()));

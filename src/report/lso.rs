@@ -67,7 +67,8 @@ pub struct HeldBy {
     pub first_offset: i64,
     /// Offset of the marker, if it has ended.
     pub marker_offset: Option<i64>,
-    /// Base timestamp of its first batch, in milliseconds; null if the batch is gone.
+    /// Time of its first batch, in milliseconds: the batch's largest timestamp, which is what a
+    /// broker keeps of it; null if the batch is gone.
     pub start_timestamp: Option<i64>,
     /// Time of the producer's last batch or marker, in milliseconds.
     pub last_timestamp: Option<i64>,
@@ -161,9 +162,7 @@ fn held_by(
         producer_epoch: entry.map(|entry| entry.producer_epoch()),
         first_offset,
         marker_offset: txn.last_offset,
-        start_timestamp: place
-            .as_ref()
-            .and_then(|place| known(place.base_timestamp).or_else(|| known(place.max_timestamp))),
+        start_timestamp: place.as_ref().and_then(|place| known(place.max_timestamp)),
         last_timestamp: entry.and_then(|entry| known(entry.last_timestamp())),
         position: place.as_ref().map(|place| place.position),
         file: place.map(|place| place.file),

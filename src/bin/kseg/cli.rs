@@ -35,6 +35,7 @@ pub(crate) struct Cli {
 
 /// Options of every command.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Form of the answer
     #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]

@@ -4,6 +4,7 @@ mod cli;
 mod cmd;
 mod context;
 mod inputs;
+mod progress;
 mod render;
 
 use std::process::ExitCode;

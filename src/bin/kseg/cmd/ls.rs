@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use kseg::log::Error;
 use kseg::report::ls::{LsOptions, LsRow, ls_partition};
 
 use crate::cli::{PartitionFilterArgs, PathArgs};
@@ -20,7 +21,7 @@ use crate::render::text::{bytes, count, optional, optional_time, plural, printab
 /// that are not live (`delete`, `future`, `stray`) are shown as what they are.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
-Example:
+Examples:
   kseg ls /var/lib/kafka
   kseg ls --segments /var/lib/kafka/orders-0
 
@@ -41,7 +42,7 @@ pub(crate) struct LsArgs {
 }
 
 pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.filter.filter());
+    let inputs = Inputs::new(&args.paths, args.filter.filter()).collecting();
     let options = LsOptions {
         io: context.io,
         segments: args.segments,
@@ -52,9 +53,14 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
     inputs.for_each(context, |input, context| {
         let row = match input {
             Input::LogDir(_) => return Ok(()),
-            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::File(path) => Err(Error::NotADirectory {
+                path: path.to_path_buf(),
+            }),
             Input::Partition(partition) => ls_partition(partition.dir, partition.offsets, options),
         };
+        for path in row.iter().flat_map(|row| &row.vanished) {
+            context.vanished(path);
+        }
         match (row, &mut json) {
             (Ok(row), Some(json)) => json.row(&mut context.out, &row)?,
             (Ok(row), None) => rows.push(row),
@@ -72,6 +78,10 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
 /// Place of the column that is shown only if a directory is not live.
 const STATUS_COLUMN: usize = 1;
 
+/// Place of the column that is shown only if there are several directories: partitions of
+/// several brokers have the same names.
+const DIRECTORY_COLUMN: usize = 12;
+
 const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
     SummaryColumn::new("STATUS", Left, 0),
@@ -85,6 +95,7 @@ const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("RECORDS", Right, 2),
     SummaryColumn::new("FIRST TIMESTAMP", Left, 7),
     SummaryColumn::new("MAX TIMESTAMP", Left, 4),
+    SummaryColumn::new("DIRECTORY", Left, 0),
 ];
 
 fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
@@ -96,6 +107,12 @@ fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
     let mut table = Summary::new(COLUMNS);
     if all_live {
         table.hide_column(STATUS_COLUMN);
+    }
+    if rows
+        .iter()
+        .all(|row| rows.first().map(directory) == Some(directory(row)))
+    {
+        table.hide_column(DIRECTORY_COLUMN);
     }
     for row in rows {
         table.row(cells(row));
@@ -164,7 +181,16 @@ fn cells(row: &LsRow) -> Vec<String> {
         optional(row.records),
         optional_time(row.first_timestamp),
         optional_time(row.max_timestamp),
+        printable(directory(row)),
     ]
+}
+
+/// The directory above the partition's.
+fn directory(row: &LsRow) -> &str {
+    match row.path.trim_end_matches('/').rsplit_once('/') {
+        Some((above, _)) => above,
+        None => ".",
+    }
 }
 
 const SEGMENT_COLUMNS: &[SummaryColumn] = &[

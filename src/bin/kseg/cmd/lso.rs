@@ -42,7 +42,7 @@ pub(crate) struct LsoArgs {
 }
 
 pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.partitions.filter());
+    let inputs = Inputs::new(&args.paths, args.partitions.filter()).collecting();
     let mut options = args.state.options(context.io);
     options.high_watermark = args.high_watermark;
     let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");

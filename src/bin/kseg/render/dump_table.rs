@@ -1,9 +1,9 @@
 //! The listing of `dump`: headings for each kind of row, lines as they come.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use kseg::report::dump::{BatchRow, DumpRow};
+use kseg::report::dump::{BatchRow, DamageRow, DumpRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
@@ -108,17 +108,23 @@ pub(crate) struct DumpTable {
     listing: Option<(Kind, Listing)>,
     hidden: usize,
     files: u64,
+    /// A filter is in force: files without a row are not worth naming.
+    is_filtered: bool,
+    /// The file whose rows come next, until its name is written.
+    pending: Option<PathBuf>,
     /// The file has been named and no row of it written yet.
     at_heading: bool,
 }
 
 impl DumpTable {
-    pub(crate) fn new(style: Style) -> Self {
+    pub(crate) fn new(style: Style, is_filtered: bool) -> Self {
         Self {
             style,
             listing: None,
             hidden: 0,
             files: 0,
+            is_filtered,
+            pending: None,
             at_heading: false,
         }
     }
@@ -126,12 +132,24 @@ impl DumpTable {
     /// Names the file whose rows come next.
     pub(crate) fn begin_file(&mut self, path: &Path, out: &mut impl Write) -> io::Result<()> {
         self.end_file(out)?;
+        self.listing = None;
+        self.pending = Some(path.to_owned());
+        if self.is_filtered {
+            Ok(())
+        } else {
+            self.name_file(out)
+        }
+    }
+
+    fn name_file(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let Some(path) = self.pending.take() else {
+            return Ok(());
+        };
         if self.files > 0 {
             writeln!(out)?;
         }
         self.files += 1;
         self.at_heading = true;
-        self.listing = None;
         writeln!(out, "{}", printable(&path.display().to_string()))
     }
 
@@ -145,6 +163,9 @@ impl DumpTable {
 
     pub(crate) fn finish(mut self, out: &mut impl Write) -> io::Result<()> {
         self.end_file(out)?;
+        if self.is_filtered && self.files == 0 {
+            writeln!(out, "no rows pass the filter")?;
+        }
         if self.hidden > 0 {
             let columns = plural(self.hidden as u64, "column does", "columns do");
             writeln!(
@@ -156,17 +177,11 @@ impl DumpTable {
     }
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
+        self.name_file(out)?;
         self.at_heading = false;
         let (kind, cells) = match row {
             DumpRow::Damage(damage) => {
-                let size = bytes(damage.size_in_bytes);
-                let line = format!(
-                    "{} at position {} ({size}): {}",
-                    damage.kind,
-                    damage.position,
-                    printable(&damage.message)
-                );
-                return writeln!(out, "{}", self.style.bad(&line));
+                return writeln!(out, "{}", self.style.bad(&damage_line(damage)));
             }
             DumpRow::Batch(batch) => (Kind::Batch, self.batch(batch)),
             DumpRow::OffsetIndexEntry(entry) => (
@@ -263,6 +278,19 @@ impl DumpTable {
             valid,
         ]
     }
+}
+
+/// Where the damage is, how much of it and what; an undecodable file says the first two itself.
+fn damage_line(damage: &DamageRow<'_>) -> String {
+    let message = printable(&damage.message);
+    if damage.kind == "undecodable" {
+        return format!("{}: {message}", damage.kind);
+    }
+    let size = bytes(damage.size_in_bytes);
+    format!(
+        "{} at position {} ({size}): {message}",
+        damage.kind, damage.position
+    )
 }
 
 fn range(first: i64, last: i64) -> String {

@@ -342,6 +342,7 @@ const CASES: &[Case] = &[
          s02-txn-tv2/data/replication-offset-checkpoint s02-txn-tv2/data/meta.properties",
     ),
     // schema and completions; what they print is compared elsewhere or the business of clap
+    case("rebuild-help", "rebuild --help"),
     case("schema-help", "schema --help"),
     case("schema-list", "schema"),
     case("schema-unknown", "schema producers"),

@@ -212,6 +212,11 @@ impl Subject {
         subject
     }
 
+    /// The oracle damages no side file.
+    fn damaged(&self, reason: &'static str) -> Option<&'static str> {
+        self.scenario.is_none().then_some(reason)
+    }
+
     fn end(&self) -> &Rebuilt {
         self.end.as_ref().unwrap()
     }
@@ -385,6 +390,29 @@ fn behind_the_end(subject: &Subject, kind: SideFileKind, offset: i64) -> Option<
     behind.then_some("the log is damaged before")
 }
 
+const STALE: &str =
+    "not closed after a cut: entries of what was cut off are still behind the others";
+
+/// The rows that count. Truncation counts entries off and leaves their bytes; only closing cuts
+/// them off. Also whether there were any such rows.
+fn without_stale(
+    subject: &Subject,
+    batches: &[BatchFacts],
+    rows: &[(i64, i64)],
+    offset: impl Fn(&(i64, i64)) -> i64,
+) -> (Vec<(i64, i64)>, bool) {
+    let scenario = subject.scenario.as_ref();
+    let not_closed = scenario.is_some_and(|it| it["shutdown"] == "unclean");
+    let last_offset = batches.iter().map(|it| it.last_offset).max().unwrap_or(-1);
+    let first_stale = rows.iter().position(|row| offset(row) > last_offset);
+    match first_stale {
+        Some(first_stale) if not_closed && subject.steps(&["truncateTo"]) > 0 => {
+            (rows[..first_stale].to_vec(), true)
+        }
+        Some(_) | None => (rows.to_vec(), false),
+    }
+}
+
 fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static str> {
     let batches = subject.log.get(&base)?;
     let index = OffsetIndexRows::decode(theirs);
@@ -393,6 +421,7 @@ fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static 
         .iter()
         .map(|row| (row.offset(base), i64::from(row.position())))
         .collect();
+    let (rows, has_stale) = without_stale(subject, batches, &rows, |row| row.0);
     let rises = rows.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1);
     let starts: BTreeMap<i64, i64> = batches
         .iter()
@@ -405,7 +434,7 @@ fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static 
             .iter()
             .all(|(_, position)| starts.contains_key(position))
     {
-        return Some("the index is damaged");
+        return subject.damaged("the index is damaged");
     }
     let exact = rows
         .iter()
@@ -434,6 +463,9 @@ fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static 
     };
     if subject.scenario.is_some() && resets > subject.steps(&["reopen", "truncateTo"]) {
         return None;
+    }
+    if has_stale {
+        return Some(STALE);
     }
     Some(if resets == 0 {
         "room for more entries: not closed"
@@ -472,10 +504,11 @@ fn time_index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'st
         .iter()
         .map(|row| (row.timestamp(), row.offset(base)))
         .collect();
+    let (rows, has_stale) = without_stale(subject, batches, &rows, |row| row.1);
     let rises = rows.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1);
     let whole = index.ragged_size() == 0 && index.non_zero_position_after_rows().is_none();
     if !whole || !rises {
-        return Some("the index is damaged");
+        return subject.damaged("the index is damaged");
     }
     // (largest timestamp so far, batch that first had it) behind each batch.
     let mut largest: Option<BatchFacts> = None;
@@ -522,6 +555,9 @@ fn time_index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'st
     if subject.scenario.is_some() && forced > closings {
         return None;
     }
+    if has_stale {
+        return Some(STALE);
+    }
     Some(match (at_maximum, index.zero_tail_size() > 0) {
         (false, _) => "not closed: no entry for the maximum yet",
         (true, true) => "room for more entries: not closed",
@@ -533,7 +569,7 @@ fn txn_index_reason(subject: &Subject, ours: &[u8], theirs: &[u8]) -> Option<&'s
     let key = |row: &AbortedTxn| (row.producer_id(), row.last_offset());
     let theirs = AbortedTxnRows::decode(theirs);
     if theirs.torn_size() > 0 || theirs.check_versions().is_err() {
-        return Some("the index is damaged");
+        return subject.damaged("the index is damaged");
     }
     let ours = AbortedTxnRows::decode(ours).rows();
     let theirs = theirs.rows();
@@ -542,12 +578,16 @@ fn txn_index_reason(subject: &Subject, ours: &[u8], theirs: &[u8]) -> Option<&'s
         batches
             .any(|it| it.base_offset == offset && producer_id.is_none_or(|id| it.producer_id == id))
     };
+    let log_start = subject.end().log_start_offset;
     let mut reason = None;
     for row in theirs {
         let producer_id = Some(row.producer_id());
         let same = ours.iter().find(|it| key(it) == key(row));
         reason = Some(match same {
             Some(same) if same == row => continue,
+            Some(same) if same.first_offset() < log_start && log_start <= row.first_offset() => {
+                "batches below the log start were not read again"
+            }
             Some(same) if same.first_offset() == row.first_offset() => {
                 let (mine, other) = (same.last_stable_offset(), row.last_stable_offset());
                 if other > mine {
@@ -602,7 +642,7 @@ fn snapshot_reason(
     theirs: &[u8],
 ) -> Option<&'static str> {
     let Some(theirs) = snapshot_rows(theirs) else {
-        return Some("the snapshot is damaged");
+        return subject.damaged("the snapshot is damaged");
     };
     let ours = snapshot_rows(ours).unwrap();
     if ours == theirs {

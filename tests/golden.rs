@@ -355,6 +355,7 @@ const CASES: &[Case] = &[
     case("lso-json", "lso -o json s02-txn-tv2/data"),
     case("lso-file", "lso s02-txn-tv2/data/meta.properties"),
     // schema and completions; what they print is compared elsewhere or the business of clap
+    case("rebuild-help", "rebuild --help"),
     case("schema-help", "schema --help"),
     case("schema-list", "schema"),
     case("schema-unknown", "schema everything"),

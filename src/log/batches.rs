@@ -362,6 +362,24 @@ pub struct Batch<'w> {
 }
 
 impl<'w> Batch<'w> {
+    /// The bytes at `position` taken for a batch of magic 2 whatever their magic byte says, as
+    /// Kafka takes all that are not below 2 (`FileLogInputStream.nextBatch`). `header` is a copy
+    /// of the first of them; `None` if the batch is too small or not all there.
+    #[must_use]
+    pub fn of_any_magic(
+        file: &'w MappedFile,
+        position: u64,
+        header: &'w RecordBatchHeader,
+    ) -> Option<Self> {
+        let end = position.checked_add(header.size_in_bytes())?;
+        let is_whole = header.batch_length() >= MIN_BATCH_LENGTH && end <= file.len();
+        is_whole.then_some(Self {
+            header,
+            position,
+            file,
+        })
+    }
+
     /// Bytes of the whole batch; they are all in the file.
     #[must_use]
     pub fn size_in_bytes(&self) -> u64 {

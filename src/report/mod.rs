@@ -12,6 +12,7 @@ pub mod ls;
 pub mod lso;
 pub mod partition_state;
 pub mod producers;
+pub mod rebuild;
 pub mod replay;
 #[cfg(feature = "schema")]
 pub mod schemas;

@@ -9,6 +9,7 @@ use super::gaps::GapRow;
 use super::ls::LsRow;
 use super::lso::LsoRow;
 use super::producers::ProducersRow;
+use super::rebuild::RebuildRow;
 use super::replay::ReplayRow;
 use super::txns::TxnRow;
 
@@ -22,6 +23,7 @@ const SCHEMAS: &[(&str, fn(&str) -> Schema)] = &[
     ("txns", document::<TxnRow<'_>>),
     ("aborted", document::<AbortedRow<'_>>),
     ("lso", document::<LsoRow>),
+    ("rebuild", document::<RebuildRow>),
 ];
 
 /// The commands whose output has a schema.

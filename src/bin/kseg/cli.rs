@@ -99,6 +99,7 @@ pub(crate) enum Command {
     Txns(cmd::txns::TxnsArgs),
     Aborted(cmd::aborted::AbortedArgs),
     Lso(cmd::lso::LsoArgs),
+    Rebuild(cmd::rebuild::RebuildArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Some(Command::Txns(args)) => cmd::txns::run(args, &mut context),
         Some(Command::Aborted(args)) => cmd::aborted::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
+        Some(Command::Rebuild(args)) => cmd::rebuild::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),
     };

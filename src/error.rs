@@ -95,6 +95,34 @@ pub enum DecodeErrorKind {
         /// The newest version that can be read.
         newest: i64,
     },
+    /// A compressed stream that its codec refuses.
+    #[error("are no {codec} stream: {reason}")]
+    Compressed {
+        /// Kafka's name of the codec.
+        codec: &'static str,
+        /// What the codec says.
+        reason: String,
+    },
+    /// A compressed stream that holds more than the caller takes.
+    #[error("decompress to more than {limit} bytes")]
+    OverLimit {
+        /// The most bytes that would have been taken.
+        limit: u64,
+    },
+    /// A codec number without a meaning.
+    #[error("codec {codec} is not known")]
+    UnknownCodec {
+        /// The number in the attributes.
+        codec: u8,
+    },
+    /// A codec that batches of this magic cannot have.
+    #[error("codec {codec} is not allowed in magic {magic}")]
+    CodecNotAllowed {
+        /// Kafka's name of the codec.
+        codec: &'static str,
+        /// The magic of the batch.
+        magic: i8,
+    },
     /// Text that does not parse.
     #[error("is not readable: {0}")]
     Text(String),

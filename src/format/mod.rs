@@ -10,6 +10,7 @@ pub mod aborted_txn;
 pub mod checkpoint;
 pub mod clean_shutdown;
 pub mod compact;
+pub mod compression;
 pub mod control_record;
 pub mod file_name;
 pub mod kafka_uuid;

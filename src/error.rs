@@ -95,6 +95,12 @@ pub enum DecodeErrorKind {
         /// The newest version that can be read.
         newest: i64,
     },
+    /// A count that does not account for all bytes.
+    #[error("leaves {left} bytes unread")]
+    TrailingBytes {
+        /// Bytes that are left.
+        left: u64,
+    },
     /// A compressed stream that its codec refuses.
     #[error("are no {codec} stream: {reason}")]
     Compressed {

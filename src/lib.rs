@@ -14,6 +14,7 @@
 //! Names are Kafka's own in Rust case. An *offset* is a logical place in a partition, a
 //! *position* a byte place in a file. The reference is Kafka 4.3.1.
 
+pub mod append;
 pub mod error;
 pub mod format;
 pub mod log;

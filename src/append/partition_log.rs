@@ -474,7 +474,7 @@ impl PartitionLog {
         };
         let last_offset = analysis.last_offset;
         self.log.append(last_offset, records)?;
-        self.with_offsets(StableOffsets::update_high_watermark_with_log_end_offset)?;
+        self.high_watermark_follows_end()?;
         let mut rows = Vec::new();
         let taken = self.manager.append(accepted, last_offset, |row| rows.push(row));
         for row in rows {
@@ -506,6 +506,13 @@ impl PartitionLog {
         Ok(answer?)
     }
 
+    /// `UnifiedLog.updateHighWatermarkWithLogEndOffset`.
+    fn high_watermark_follows_end(&mut self) -> Result<(), Error> {
+        self.with_offsets(|offsets, manager, lookup| {
+            offsets.update_high_watermark_with_log_end_offset(manager, lookup)
+        })
+    }
+
     fn maybe_roll(&mut self, messages_size: u64, analysis: &Analysis) -> Result<(), Error> {
         let params = RollParams {
             max_timestamp_in_messages: analysis.max_timestamp,
@@ -534,7 +541,7 @@ impl PartitionLog {
         let base_offset = self.log.roll(expected_next_offset, &mut self.background)?;
         self.manager.update_map_end_offset(base_offset);
         take_snapshot(&self.log.dir, &mut self.manager, false)?;
-        self.with_offsets(StableOffsets::update_high_watermark_with_log_end_offset)?;
+        self.high_watermark_follows_end()?;
         self.background.soon(Task::FlushLog { offset: base_offset });
         Ok(base_offset)
     }

@@ -17,6 +17,7 @@ pub mod kafka_uuid;
 pub mod kraft_control_record;
 pub mod leader_epoch_checkpoint;
 pub mod legacy_record;
+pub mod legacy_record_set;
 pub mod meta_properties;
 pub mod offset_index;
 pub mod partition_metadata;
@@ -24,6 +25,8 @@ pub mod producer_snapshot;
 pub mod quorum_state;
 pub mod record;
 pub mod record_batch;
+pub mod record_batch_builder;
+pub mod record_batch_reader;
 pub mod time_index;
 pub mod varint;
 

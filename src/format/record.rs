@@ -13,7 +13,9 @@
 //!
 //! Decides `DefaultRecord`.
 
-use super::varint::{read_varint, read_varlong, write_varint, write_varlong};
+use super::varint::{
+    read_varint, read_varlong, size_of_varint, size_of_varlong, write_varint, write_varlong,
+};
 use crate::error::{DecodeError, DecodeErrorKind};
 
 const STRUCTURE: &str = "record";
@@ -76,18 +78,103 @@ impl<'a> Record<'a> {
         Ok((record, end))
     }
 
-    /// Appends the record as Kafka writes it.
+    /// The headers, one after another (`DefaultRecord.readHeaders`).
+    #[must_use]
+    pub fn header_iter(&self) -> RecordHeaders<'a> {
+        RecordHeaders {
+            fields: Fields {
+                bytes: self.headers,
+                position: 0,
+            },
+            remaining: self.header_count,
+        }
+    }
+
+    /// Appends the record as Kafka writes it (`DefaultRecord.writeTo`).
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut body = Vec::new();
-        body.push(self.attributes.cast_unsigned());
-        write_varlong(self.timestamp_delta, &mut body);
-        write_varint(self.offset_delta, &mut body);
-        write_nullable_bytes(self.key, &mut body);
-        write_nullable_bytes(self.value, &mut body);
-        write_varint(self.header_count, &mut body);
-        body.extend_from_slice(self.headers);
-        write_varint(i32::try_from(body.len()).unwrap_or(i32::MAX), out);
-        out.extend_from_slice(&body);
+        let size = 1
+            + size_of_varlong(self.timestamp_delta)
+            + size_of_varint(self.offset_delta)
+            + size_of_nullable_bytes(self.key)
+            + size_of_nullable_bytes(self.value)
+            + size_of_varint(self.header_count)
+            + self.headers.len();
+        write_length(size, out);
+        out.push(self.attributes.cast_unsigned());
+        write_varlong(self.timestamp_delta, out);
+        write_varint(self.offset_delta, out);
+        write_nullable_bytes(self.key, out);
+        write_nullable_bytes(self.value, out);
+        write_varint(self.header_count, out);
+        out.extend_from_slice(self.headers);
+    }
+}
+
+/// One header of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader<'a> {
+    /// The key: UTF-8 as Kafka writes it, any bytes as it reads it.
+    pub key: &'a [u8],
+    /// The value, if there is one.
+    pub value: Option<&'a [u8]>,
+}
+
+impl RecordHeader<'_> {
+    /// Appends the header as it lies in a record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        write_nullable_bytes(Some(self.key), out);
+        write_nullable_bytes(self.value, out);
+    }
+}
+
+/// The headers of a record, parsed as they are asked for.
+///
+/// After the last one there must be nothing left of the record, else an error follows it. An
+/// error is the last thing that comes. Its position counts from the first byte of the headers.
+#[derive(Clone, Debug)]
+pub struct RecordHeaders<'a> {
+    fields: Fields<'a>,
+    remaining: i32,
+}
+
+impl<'a> RecordHeaders<'a> {
+    fn read(&mut self) -> Result<RecordHeader<'a>, DecodeError> {
+        let length = self.fields.varint("headerKeyLength")?;
+        let length = usize::try_from(length)
+            .map_err(|_| self.fields.below_zero("headerKeyLength", length))?;
+        let key = self.fields.take("headerKey", length)?;
+        let value = self.fields.nullable_bytes("headerValue")?;
+        Ok(RecordHeader { key, value })
+    }
+}
+
+impl<'a> Iterator for RecordHeaders<'a> {
+    type Item = Result<RecordHeader<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = if self.remaining > 0 {
+            self.remaining -= 1;
+            self.read()
+        } else if self.fields.rest().is_empty() {
+            return None;
+        } else {
+            let left = self.fields.rest().len() as u64;
+            let position = self.fields.position as u64;
+            let kind = DecodeErrorKind::TrailingBytes { left };
+            Err(DecodeError::new(STRUCTURE, "headerCount", position, kind))
+        };
+        if item.is_err() {
+            self.remaining = 0;
+            self.fields.position = self.fields.bytes.len();
+        }
+        Some(item)
+    }
+}
+
+fn size_of_nullable_bytes(bytes: Option<&[u8]>) -> usize {
+    match bytes {
+        None => size_of_varint(-1),
+        Some(bytes) => size_of_varint(length_of(bytes.len())) + bytes.len(),
     }
 }
 
@@ -95,13 +182,24 @@ fn write_nullable_bytes(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
     match bytes {
         None => write_varint(-1, out),
         Some(bytes) => {
-            write_varint(i32::try_from(bytes.len()).unwrap_or(i32::MAX), out);
+            write_length(bytes.len(), out);
             out.extend_from_slice(bytes);
         }
     }
 }
 
+fn write_length(length: usize, out: &mut Vec<u8>) {
+    write_varint(length_of(length), out);
+}
+
+/// A length as the format has it. Longer ones do not fit a batch, which whoever builds the batch
+/// must see to.
+fn length_of(length: usize) -> i32 {
+    i32::try_from(length).unwrap_or(i32::MAX)
+}
+
 /// The fields of one record, taken one after another.
+#[derive(Clone, Debug)]
 struct Fields<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -159,19 +257,23 @@ impl<'a> Fields<'a> {
         Ok(value)
     }
 
+    /// Any negative length is a null, as in `Utils.readBytes`.
     fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, DecodeError> {
         let length = self.varint(field)?;
-        if length == -1 {
-            return Ok(None);
+        match usize::try_from(length) {
+            Ok(length) => self.take(field, length).map(Some),
+            Err(_) => Ok(None),
         }
-        let length = usize::try_from(length).map_err(|_| self.below_zero(field, length))?;
+    }
+
+    fn take(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], DecodeError> {
         let end = self.position.saturating_add(length);
         let bytes = self
             .bytes
             .get(self.position..end)
             .ok_or_else(|| self.truncated(field, end))?;
         self.position = end;
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 }
 
@@ -180,6 +282,66 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn headers_must_end_with_the_record() {
+        let mut headers = Vec::new();
+        let first = RecordHeader {
+            key: b"trace",
+            value: Some(b"1"),
+        };
+        let second = RecordHeader {
+            key: b"",
+            value: None,
+        };
+        first.encode(&mut headers);
+        second.encode(&mut headers);
+        let mut record = Record {
+            attributes: 0,
+            timestamp_delta: 0,
+            offset_delta: 0,
+            key: None,
+            value: None,
+            headers: &headers,
+            header_count: 2,
+        };
+        let read: Result<Vec<_>, _> = record.header_iter().collect();
+        assert_eq!(read.unwrap(), [first, second]);
+
+        record.header_count = 1;
+        let error = record.header_iter().nth(1).unwrap().unwrap_err();
+        assert_eq!(error.kind, DecodeErrorKind::TrailingBytes { left: 2 });
+
+        record.header_count = i32::MAX;
+        assert_eq!(record.header_iter().count(), 3);
+        assert!(record.header_iter().nth(2).unwrap().is_err());
+    }
+
+    #[test]
+    fn negative_header_key_length_is_refused() {
+        let record = Record {
+            attributes: 0,
+            timestamp_delta: 0,
+            offset_delta: 0,
+            key: None,
+            value: None,
+            headers: &[1, 1],
+            header_count: 1,
+        };
+        let error = record.header_iter().next().unwrap().unwrap_err();
+        let minimum = DecodeErrorKind::BelowMinimum {
+            found: -1,
+            minimum: 0,
+        };
+        assert_eq!(error.kind, minimum);
+    }
+
+    #[test]
+    fn any_negative_length_is_a_null() {
+        // Length 6, attributes, deltas, key length -3, value length -1, no headers.
+        let (record, _) = Record::decode(&[12, 0, 0, 0, 5, 1, 0]).unwrap();
+        assert_eq!((record.key, record.value), (None, None));
+    }
 
     proptest! {
         #[test]
@@ -207,7 +369,10 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = Record::decode(&bytes);
+            if let Ok((record, size)) = Record::decode(&bytes) {
+                prop_assert!(size <= bytes.len());
+                prop_assert!(record.header_iter().count() <= bytes.len() + 1);
+            }
         }
     }
 }

@@ -66,13 +66,31 @@ pub fn write_uvarint(value: u32, out: &mut Vec<u8>) {
     write_unsigned(u64::from(value), out);
 }
 
-fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
+/// Appends `value` seven bits a byte, without zigzag.
+pub(super) fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
     #[expect(clippy::cast_possible_truncation, reason = "below 0x80")]
     out.push(value as u8);
+}
+
+/// Bytes that `value` takes as a varint.
+#[must_use]
+pub fn size_of_varint(value: i32) -> usize {
+    size_of_unsigned(u64::from(((value << 1) ^ (value >> 31)).cast_unsigned()))
+}
+
+/// Bytes that `value` takes as a varlong.
+#[must_use]
+pub fn size_of_varlong(value: i64) -> usize {
+    size_of_unsigned(((value << 1) ^ (value >> 63)).cast_unsigned())
+}
+
+fn size_of_unsigned(value: u64) -> usize {
+    // Zero takes a byte, too.
+    (value | 1).ilog2() as usize / 7 + 1
 }
 
 #[cfg(test)]
@@ -115,6 +133,7 @@ mod tests {
             let mut out = Vec::new();
             write_varint(value, &mut out);
             prop_assert_eq!(read_varint(&out), Some((value, out.len())));
+            prop_assert_eq!(size_of_varint(value), out.len());
         }
 
         #[test]
@@ -122,6 +141,7 @@ mod tests {
             let mut out = Vec::new();
             write_varlong(value, &mut out);
             prop_assert_eq!(read_varlong(&out), Some((value, out.len())));
+            prop_assert_eq!(size_of_varlong(value), out.len());
         }
 
         #[test]

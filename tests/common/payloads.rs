@@ -37,7 +37,7 @@ impl Random {
 }
 
 /// `size` bytes of that kind.
-pub fn make(kind: &str, seed: u64, size: usize) -> Vec<u8> {
+pub(crate) fn make(kind: &str, seed: u64, size: usize) -> Vec<u8> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1));
     let mut out = Vec::new();
     let mut row = 0;

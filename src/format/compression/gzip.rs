@@ -266,3 +266,66 @@ fn deflate(input: &[u8], level: i32, out: &mut Vec<u8>) -> Result<(), CompressEr
         Err(CompressError::codec(CODEC, "deflate did not finish"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(input: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let mut output = Output::default();
+        output.reset(1000);
+        GzipDecoder::new().decode(input, &mut output)?;
+        Ok(output.filled().to_vec())
+    }
+
+    fn member(plain: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(plain, -1, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn members_follow_each_other_and_other_bytes_are_ignored() {
+        let mut stream = member(b"one ");
+        stream.extend(member(b"two"));
+        assert_eq!(decode(&stream).unwrap(), b"one two");
+        stream.extend([0; 40]);
+        assert_eq!(decode(&stream).unwrap(), b"one two");
+        // Something that begins like a member has to be one.
+        stream.truncate(stream.len() - 40);
+        stream.extend(&member(b"three, in more words than that")[..25]);
+        assert!(decode(&stream).is_err());
+    }
+
+    #[test]
+    fn optional_header_fields_are_skipped() {
+        let plain = member(b"named");
+        let mut stream = vec![0x1f, 0x8b, 8, 4 | 8 | 16 | 2, 0, 0, 0, 0, 0, 3];
+        stream.extend([2, 0, b'e', b'x']);
+        stream.extend(b"name\0comment\0");
+        let crc = crc32fast::hash(&stream).to_le_bytes();
+        stream.extend(&crc[..2]);
+        let header = stream.len();
+        stream.extend(&plain[FIXED_HEADER_SIZE..]);
+        assert_eq!(decode(&stream).unwrap(), b"named");
+        stream[header - 1] ^= 1;
+        assert!(
+            decode(&stream)
+                .unwrap_err()
+                .to_string()
+                .contains("header checksum")
+        );
+        assert!(decode(&stream[..header - 4]).is_err());
+    }
+
+    #[test]
+    fn trailer_is_checked() {
+        let stream = member(b"checked");
+        for (from_end, word) in [(8, "checksum"), (4, "length")] {
+            let mut damaged = stream.clone();
+            damaged[stream.len() - from_end] ^= 1;
+            assert!(decode(&damaged).unwrap_err().to_string().contains(word));
+        }
+        assert!(decode(&stream[..stream.len() - 1]).is_err());
+    }
+}

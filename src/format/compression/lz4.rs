@@ -12,7 +12,10 @@
 //!
 //! Numbers are little-endian. Writers of magic 0 computed HC over the first four bytes as well;
 //! readers of magic 0 ignore it. Kafka refuses dependent blocks and skips the content checksum
-//! and size. Decides `Lz4BlockInputStream`, `Lz4BlockOutputStream`.
+//! and size. One thing is not as in Kafka: a match at offset 0, which the block format forbids,
+//! is refused, while lz4-java's native decoder makes zeros of it.
+//!
+//! Decides `Lz4BlockInputStream`, `Lz4BlockOutputStream`.
 #![allow(
     unsafe_code,
     reason = "only the original LZ4, a C library, writes the bytes that lz4-java writes"
@@ -226,5 +229,58 @@ fn compress_block(block: &[u8], level: i32, out: &mut Vec<u8>) -> Result<usize, 
     match usize::try_from(written) {
         Ok(written) if written > 0 => Ok(written),
         _ => Err(CompressError::codec(CODEC, "block could not be compressed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let mut output = Output::default();
+        output.reset(1000);
+        decode(frame, 2, &mut output)?;
+        Ok(output.filled().to_vec())
+    }
+
+    /// A frame with one stored block.
+    fn frame(flags: u8, content_size: &[u8], tail: &[u8]) -> Vec<u8> {
+        let mut frame = MAGIC.to_vec();
+        frame.extend([flags, WRITTEN_SIZES]);
+        frame.extend(content_size);
+        frame.push(second_byte(xxhash32(&frame[4..])));
+        frame.extend((5 | STORED_BIT).to_le_bytes());
+        frame.extend(b"plain");
+        frame.extend(tail);
+        frame
+    }
+
+    #[test]
+    fn block_checksum_and_content_size_are_accepted() {
+        let mut tail = xxhash32(b"plain").to_le_bytes().to_vec();
+        tail.extend([0; 4]);
+        let flags = WRITTEN_FLAGS | FLG_BLOCK_CHECKSUM | FLG_CONTENT_SIZE;
+        assert_eq!(read(&frame(flags, &[0; 8], &tail)).unwrap(), b"plain");
+        tail[0] ^= 1;
+        let error = read(&frame(flags, &[0; 8], &tail)).unwrap_err();
+        assert!(error.to_string().contains("block checksum"), "{error}");
+    }
+
+    #[test]
+    fn content_checksum_must_be_there_and_is_not_looked_at() {
+        let flags = WRITTEN_FLAGS | FLG_CONTENT_CHECKSUM;
+        assert_eq!(
+            read(&frame(flags, &[], &[0, 0, 0, 0, 9, 9, 9, 9])).unwrap(),
+            b"plain"
+        );
+        assert!(read(&frame(flags, &[], &[0, 0, 0, 0, 9, 9, 9])).is_err());
+    }
+
+    #[test]
+    fn dependent_blocks_other_versions_and_reserved_bits_are_refused() {
+        for flags in [FLG_VERSION_1, 0xa0, WRITTEN_FLAGS | 1] {
+            assert!(read(&frame(flags, &[], &[0; 4])).is_err(), "{flags:#x}");
+        }
+        assert_eq!(read(&frame(WRITTEN_FLAGS, &[], &[0; 4])).unwrap(), b"plain");
     }
 }

@@ -182,19 +182,146 @@ fn checked_level(
     level: Option<i32>,
 ) -> Result<i32, CompressError> {
     let (default, range) = match compression_type {
-        CompressionType::GZIP => (-1, 1..=9),
-        CompressionType::LZ4 => (lz4::DEFAULT_LEVEL, 1..=17),
-        CompressionType::ZSTD => (3, -131_072..=22),
-        _ => (0, 0..=-1),
+        CompressionType::GZIP => (-1, Some(1..=9)),
+        CompressionType::LZ4 => (lz4::DEFAULT_LEVEL, Some(1..=17)),
+        CompressionType::ZSTD => (3, Some(-131_072..=22)),
+        _ => (0, None),
     };
+    let fits = |level| range.is_some_and(|range| level == default || range.contains(&level));
     match level {
         None => Ok(default),
-        Some(level) if range.contains(&level) || (level == default && !range.is_empty()) => {
-            Ok(level)
-        }
+        Some(level) if fits(level) => Ok(level),
         Some(level) => Err(CompressError::Level {
             codec: compression_type.name(),
             level,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CODECS: [CompressionType; 4] = [
+        CompressionType::GZIP,
+        CompressionType::SNAPPY,
+        CompressionType::LZ4,
+        CompressionType::ZSTD,
+    ];
+
+    fn compressed(codec: CompressionType, input: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        compress(codec, None, 2, input, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn limit_is_exact_and_output_is_not_allocated_beyond_it() {
+        let plain = vec![b'x'; 3_000_000];
+        for codec in CODECS {
+            let stream = compressed(codec, &plain);
+            let mut decompressor = Decompressor::new();
+            for limit in [0, 1, 70_000, plain.len() - 1] {
+                let error = decompressor
+                    .decompress(codec, 2, &stream, limit)
+                    .unwrap_err();
+                let kind = DecodeErrorKind::OverLimit {
+                    limit: limit as u64,
+                };
+                assert_eq!(error.kind, kind, "{codec:?}");
+                assert!(decompressor.output.capacity() <= 2 * limit + 200_000);
+            }
+            let read = decompressor.decompress(codec, 2, &stream, plain.len());
+            assert_eq!(read.unwrap(), plain, "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_codecs_and_old_magics_are_refused() {
+        let mut decompressor = Decompressor::new();
+        for codec in 5..=7 {
+            let error = decompressor.decompress(CompressionType(codec), 2, b"x", 9);
+            let kind = DecodeErrorKind::UnknownCodec { codec };
+            assert_eq!(error.unwrap_err().kind, kind);
+            let error = compress(CompressionType(codec), None, 2, b"x", &mut Vec::new());
+            assert_eq!(error, Err(CompressError::UnknownCodec(codec)));
+        }
+        let stream = compressed(CompressionType::ZSTD, b"x");
+        let error = decompressor.decompress(CompressionType::ZSTD, 1, &stream, 9);
+        let error = error.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "compressed records codec zstd is not allowed in magic 1 (at position 0)"
+        );
+        assert!(compress(CompressionType::ZSTD, None, 1, b"x", &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn levels_have_the_bounds_of_kafka() {
+        let fits = |codec, level| compress(codec, Some(level), 2, b"x", &mut Vec::new()).is_ok();
+        for (codec, good, bad) in [
+            (CompressionType::GZIP, [-1, 1, 9], [-2, 0, 10]),
+            (CompressionType::LZ4, [1, 9, 17], [-1, 0, 18]),
+            (CompressionType::ZSTD, [-131_072, 0, 19], [-131_073, 23, 99]),
+        ] {
+            assert!(good.iter().all(|&level| fits(codec, level)), "{codec:?}");
+            assert!(!bad.iter().any(|&level| fits(codec, level)), "{codec:?}");
+        }
+        assert!(!fits(CompressionType::SNAPPY, 0));
+    }
+
+    #[test]
+    fn magic_0_takes_the_wrong_descriptor_checksum_of_lz4() {
+        let mut stream = Vec::new();
+        compress(CompressionType::LZ4, None, 0, b"old", &mut stream).unwrap();
+        assert_eq!(stream[6], 0x1a);
+        let mut decompressor = Decompressor::new();
+        let mut read = |magic| {
+            let read = decompressor.decompress(CompressionType::LZ4, magic, &stream, 9);
+            read.map(<[u8]>::to_vec)
+        };
+        assert_eq!(read(0).unwrap(), b"old");
+        assert!(read(1).unwrap_err().to_string().contains("descriptor"));
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(input: Vec<u8>, repeat in 1..200usize) {
+            let input = input.repeat(repeat);
+            let mut decompressor = Decompressor::new();
+            for codec in CODECS {
+                let stream = compressed(codec, &input);
+                let plain = decompressor.decompress(codec, 2, &stream, input.len());
+                prop_assert_eq!(plain.unwrap(), &input[..]);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, codec in 0..8u8, magic in 0..3i8) {
+            let limit = 1000;
+            let codec = CompressionType(codec);
+            let mut decompressor = Decompressor::new();
+            if let Ok(plain) = decompressor.decompress(codec, magic, &bytes, limit) {
+                prop_assert!(codec == CompressionType::NONE || plain.len() <= limit);
+            }
+        }
+
+        #[test]
+        fn damaged_streams_never_panic(
+            input: Vec<u8>,
+            codec in 1..5u8,
+            at: prop::sample::Index,
+            bits in 1..=255u8,
+        ) {
+            let codec = CompressionType(codec);
+            let mut stream = compressed(codec, &input.repeat(9));
+            *at.get_mut(&mut stream) ^= bits;
+            let mut decompressor = Decompressor::new();
+            if let Ok(plain) = decompressor.decompress(codec, 2, &stream, 1000) {
+                prop_assert!(plain.len() <= 1000);
+            }
+        }
     }
 }

@@ -30,19 +30,15 @@ impl Output {
         self.buffer.get(..self.len).unwrap_or_default()
     }
 
-    /// Bytes written since the reset.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Bytes that may still be written.
     pub(super) fn remaining(&self) -> usize {
         self.limit.saturating_sub(self.len)
     }
 
-    /// Free bytes of the buffer that need no growth.
-    pub(super) fn slack(&self) -> usize {
-        self.buffer.len() - self.len
+    /// Bytes of the buffer, used or not.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// The free part of the buffer, grown to `wanted` bytes if it is shorter.

@@ -22,6 +22,7 @@ use snap::raw::{Decoder, decompress_len};
 use super::malformed;
 use super::output::Output;
 use crate::error::DecodeError;
+use crate::format::varint::write_unsigned;
 
 const CODEC: &str = "snappy";
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
@@ -44,7 +45,7 @@ pub(super) fn decode(input: &[u8], output: &mut Output) -> Result<(), DecodeErro
     if input.len() < HEADER_SIZE || !input.starts_with(&MAGIC) {
         return raw_block(input, 0, output);
     }
-    check_version(input, 0)?;
+    // The versions of this first header are not looked at, those of further ones are.
     let mut position = HEADER_SIZE;
     // Up to three bytes at the end are no length and are left alone, as snappy-java does.
     while let Some(&length) = input.get(position..).and_then(<[u8]>::first_chunk::<4>) {
@@ -155,12 +156,7 @@ impl BlockEncoder {
 
     /// Appends `block` as a raw block.
     fn encode(&mut self, block: &[u8], out: &mut Vec<u8>) {
-        let mut length = block.len();
-        while length >= 0x80 {
-            out.push((length & 0x7f) as u8 | 0x80);
-            length >>= 7;
-        }
-        out.push((length & 0x7f) as u8);
+        write_unsigned(block.len() as u64, out);
         let size = block
             .len()
             .next_power_of_two()
@@ -293,5 +289,47 @@ fn emit_copy_element(offset: usize, length: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&[(offset_high << 5) | ((length - 4) << 2) | 1, offset_low]);
     } else {
         out.extend_from_slice(&[((length - 1) << 2) | 2, offset_low, offset_high]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(stream: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let mut output = Output::default();
+        output.reset(1 << 20);
+        decode(stream, &mut output)?;
+        Ok(output.filled().to_vec())
+    }
+
+    fn framed(plain: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(plain, &mut out);
+        out
+    }
+
+    #[test]
+    fn bare_blocks_and_streams_behind_each_other_are_read() {
+        let one = framed(b"a plain block that repeats, a plain block that repeats");
+        assert_eq!(read(&one[HEADER_SIZE + 4..]).unwrap(), read(&one).unwrap());
+        let mut two = one.clone();
+        two.extend(framed(b"!"));
+        assert_eq!(read(&two).unwrap().last(), Some(&b'!'));
+        // A length that is cut short is no block.
+        two.extend([0, 0, 0]);
+        assert_eq!(read(&two).unwrap().last(), Some(&b'!'));
+        assert!(read(&one[..one.len() - 1]).is_err());
+        assert!(read(b"").is_err());
+    }
+
+    #[test]
+    fn impossible_plain_length_is_not_allocated() {
+        // One byte of block, 512 KiB of plain length.
+        let error = read(&[0x80, 0x80, 0x20, 0]).unwrap_err();
+        assert!(
+            error.to_string().contains("claims to hold 524288"),
+            "{error}"
+        );
     }
 }

@@ -31,6 +31,7 @@ mod loader;
 mod local_log;
 pub mod partition_log;
 mod retention;
+pub mod scenario;
 mod scheduler;
 mod segment;
 mod state_files;

@@ -7,6 +7,7 @@
 //! Layouts are those of Kafka 4.3.1 with the older ones beside them.
 
 pub mod aborted_txn;
+pub mod base64;
 pub mod checkpoint;
 pub mod clean_shutdown;
 pub mod compact;

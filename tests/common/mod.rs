@@ -14,6 +14,7 @@
     reason = "a comparison picks the rows it compares; the others are someone else's"
 )]
 
+pub mod cases;
 pub mod dump_compare;
 pub mod kafka_dump;
 

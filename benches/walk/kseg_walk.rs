@@ -1,9 +1,16 @@
 //! The library's walks, the ones that are being measured.
 
-use kseg::format::record_batch::RecordBatchHeader;
+use std::path::Path;
 
-/// Follows the lengths through the library's header type and looks at every field of a header.
-/// Returns the batches.
+use kseg::format::record_batch::RecordBatchHeader;
+use kseg::log::Io;
+use kseg::log::batches::{Batch, BatchWalk, Entry};
+use kseg::log::mapped_file::MappedFile;
+
+use crate::Result;
+
+/// Follows the lengths through the library's header type alone, without its checks, and looks at
+/// every field of a header. Returns the batches.
 pub(crate) fn headers(bytes: &[u8]) -> u64 {
     let mut rest = bytes;
     let mut batches = 0;
@@ -16,4 +23,42 @@ pub(crate) fn headers(bytes: &[u8]) -> u64 {
         batches += 1;
     }
     batches
+}
+
+/// The walk that every command uses, looking at every field of a header. Returns the batches.
+pub(crate) fn walk(segment: &Path, io: Io) -> Result<u64> {
+    each_batch(segment, io, |batch| {
+        std::hint::black_box(batch.header.fields());
+        Ok(())
+    })
+}
+
+/// The same, and every checksum.
+pub(crate) fn walk_with_crc(segment: &Path, io: Io) -> Result<u64> {
+    each_batch(segment, io, |batch| {
+        std::hint::black_box(batch.header.fields());
+        if batch.is_valid()? {
+            Ok(())
+        } else {
+            Err(format!("a bad checksum at {}", batch.position).into())
+        }
+    })
+}
+
+fn each_batch(
+    segment: &Path,
+    io: Io,
+    mut look: impl FnMut(&Batch<'_>) -> Result<()>,
+) -> Result<u64> {
+    let file = MappedFile::open(segment, io)?;
+    let mut walk = BatchWalk::new(&file);
+    let mut batches = 0;
+    while let Some(entry) = walk.next_entry() {
+        match entry? {
+            Entry::Batch(batch) => look(&batch)?,
+            Entry::Legacy(_) | Entry::Damage(_) => return Err("not what was generated".into()),
+        }
+        batches += 1;
+    }
+    Ok(batches)
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kseg::log::Io;
 use memmap2::{Mmap, MmapOptions};
 
 use crate::{Result, cpu, kseg_walk, limits};
@@ -43,6 +44,10 @@ pub(crate) fn all(segments: &[PathBuf]) -> Result<()> {
         print_row("follow lengths, header reads", read, None, size, batches);
         let fresh = least(|| Ok(limits::follow(&populated_map(segment)?)))?;
         print_row("follow lengths, MAP_POPULATE", fresh, None, size, batches);
+        for (name, walk) in kseg_walks() {
+            let times = least(|| walk(segment))?;
+            print_row(name, times, None, size, batches);
+        }
         println!();
     }
     Ok(())
@@ -63,6 +68,22 @@ fn walks<'a>() -> Vec<Walk<'a>> {
         ),
         ("CRC-32C", Box::new(limits::checksums)),
         ("kseg header fields", Box::new(kseg_walk::headers)),
+    ]
+}
+
+/// A walk of the library over a file.
+type KsegWalk = (&'static str, fn(&Path) -> Result<u64>);
+
+fn kseg_walks() -> [KsegWalk; 4] {
+    [
+        ("kseg walk, mapped", |path| kseg_walk::walk(path, Io::Mmap)),
+        ("kseg walk, read", |path| kseg_walk::walk(path, Io::Read)),
+        ("kseg walk with CRC, mapped", |path| {
+            kseg_walk::walk_with_crc(path, Io::Mmap)
+        }),
+        ("kseg walk with CRC, read", |path| {
+            kseg_walk::walk_with_crc(path, Io::Read)
+        }),
     ]
 }
 

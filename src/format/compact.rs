@@ -18,7 +18,7 @@ use super::varint::{read_uvarint, write_uvarint};
 use crate::error::{DecodeError, DecodeErrorKind};
 
 /// The longest string that the generated classes read.
-const MAX_STRING_SIZE: usize = 0x7fff;
+pub(crate) const MAX_STRING_SIZE: usize = 0x7fff;
 
 /// Takes the fields of a message one after another. Errors name the message, the field and the
 /// position from the beginning of the bytes.
@@ -37,6 +37,16 @@ impl<'a> CompactReader<'a> {
             structure,
             bytes,
             position: 0,
+        }
+    }
+
+    /// A reader that begins at `position`.
+    #[must_use]
+    pub(crate) fn at(structure: &'static str, bytes: &'a [u8], position: usize) -> Self {
+        Self {
+            structure,
+            bytes,
+            position,
         }
     }
 
@@ -71,7 +81,8 @@ impl<'a> CompactReader<'a> {
         Ok(bytes)
     }
 
-    fn truncated(&self, field: &'static str, needed: usize) -> DecodeError {
+    /// An error in `field` whose last byte should be the one before position `needed`.
+    pub(crate) fn truncated(&self, field: &'static str, needed: usize) -> DecodeError {
         let kind = DecodeErrorKind::Truncated {
             needed: needed as u64,
             available: self.bytes.len() as u64,
@@ -79,7 +90,11 @@ impl<'a> CompactReader<'a> {
         self.error(field, kind)
     }
 
-    fn chunk<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+    /// The next `N` bytes.
+    pub(crate) fn chunk<const N: usize>(
+        &mut self,
+        field: &'static str,
+    ) -> Result<[u8; N], DecodeError> {
         let bytes = self.take(field, N)?;
         Ok(bytes.first_chunk().copied().unwrap_or([0; N]))
     }
@@ -148,7 +163,7 @@ impl<'a> CompactReader<'a> {
     fn length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
         // The generated classes compute with Java's int: what is negative there is null.
         let raw = self.uvarint(field)?.cast_signed();
-        let Ok(length) = usize::try_from(i64::from(raw) - 1) else {
+        let Ok(length) = usize::try_from(raw.wrapping_sub(1)) else {
             return Ok(None);
         };
         if length > self.rest().len() {
@@ -207,7 +222,7 @@ impl<'a> CompactReader<'a> {
             };
             return Err(self.error(field, kind));
         }
-        Ok(Some(String::from_utf8_lossy(bytes)))
+        Ok(Some(java_string(bytes)))
     }
 
     /// A string that must not be null.
@@ -219,7 +234,7 @@ impl<'a> CompactReader<'a> {
         string.ok_or_else(|| self.null(field))
     }
 
-    fn null(&self, field: &'static str) -> DecodeError {
+    pub(crate) fn null(&self, field: &'static str) -> DecodeError {
         let kind = DecodeErrorKind::Unexpected {
             found: "null".to_owned(),
             expected: "a value".to_owned(),
@@ -260,6 +275,42 @@ impl<'a> CompactReader<'a> {
     pub fn skip_tagged_fields(&mut self) -> Result<(), DecodeError> {
         self.tagged_fields(|_, _| Ok(()))
     }
+}
+
+/// Text as Java's `new String(bytes, UTF_8)` reads it.
+///
+/// Like `String::from_utf8_lossy` it puts one replacement character for each longest run that
+/// could have begun a character; unlike it Java takes an encoded surrogate for such a run.
+pub(crate) fn java_string(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let size = match (rest, std::str::from_utf8(rest)) {
+            (_, Ok(valid)) => {
+                text.push_str(valid);
+                rest.len()
+            }
+            ([0xed, 0xa0..=0xbf, 0x80..=0xbf, ..], Err(_)) => replacement(&mut text, 3),
+            ([0xed, 0xa0..=0xbf, ..], Err(_)) => replacement(&mut text, 2),
+            (_, Err(error)) => match rest.split_at_checked(error.valid_up_to()) {
+                Some((valid, _)) if !valid.is_empty() => {
+                    text.push_str(&String::from_utf8_lossy(valid));
+                    valid.len()
+                }
+                _ => replacement(&mut text, error.error_len().unwrap_or(rest.len())),
+            },
+        };
+        rest = rest.get(size..).unwrap_or_default();
+    }
+    Cow::Owned(text)
+}
+
+fn replacement(text: &mut String, size: usize) -> usize {
+    text.push(char::REPLACEMENT_CHARACTER);
+    size
 }
 
 /// Appends a length as length + 1.
@@ -320,6 +371,29 @@ mod tests {
         // Java's int is negative here, which reads as null.
         let negative = [0xff, 0xff, 0xff, 0xff, 0x0f];
         assert_eq!(reader(&negative).nullable_bytes("a").unwrap(), None);
+        // The lowest one less 1 is the highest.
+        let lowest = [0x80, 0x80, 0x80, 0x80, 0x08];
+        assert!(reader(&lowest).nullable_bytes("a").is_err());
+    }
+
+    #[test]
+    fn malformed_text_is_read_as_java_reads_it() {
+        // Each line was given to `new String(bytes, UTF_8)`.
+        let cases: [(&[u8], &str); 10] = [
+            (b"plain \xc3\xa9", "plain \u{e9}"),
+            (b"a\xffb", "a\u{fffd}b"),
+            (b"\xe4\xb8", "\u{fffd}"),
+            (b"\xe4\xb8A", "\u{fffd}A"),
+            (b"\xed\xa0\x80", "\u{fffd}"),
+            (b"\xed\xa0", "\u{fffd}"),
+            (b"\xf4\x90", "\u{fffd}\u{fffd}"),
+            (b"\xed\xa0A", "\u{fffd}A"),
+            (b"\xf0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xc0\xaf", "\u{fffd}\u{fffd}"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(java_string(bytes), text, "{bytes:x?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod compact;
 pub mod compression;
 pub mod control_record;
 pub mod file_name;
+pub mod internal_topic;
 pub mod kafka_uuid;
 pub mod kraft_control_record;
 pub mod leader_epoch_checkpoint;
@@ -28,6 +29,7 @@ pub mod record;
 pub mod record_batch;
 pub mod record_batch_builder;
 pub mod record_batch_reader;
+pub mod schema;
 pub mod time_index;
 pub mod varint;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Error;
 use super::damage::{Damage, DamageKind, ReadableFields};
 use super::mapped_file::{MappedFile, prefetch};
-use super::resync::Resync;
+use super::resync::{Resync, is_zero_to_end};
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record::Record;
@@ -155,7 +155,7 @@ impl<'f> BatchWalk<'f> {
         match found {
             Ok(found) => Ok(found),
             Err(kind) => {
-                let damage = if head_is_zero && self.resync.is_zero_to_end(self.file, position)? {
+                let damage = if head_is_zero && is_zero_to_end(self.file, position)? {
                     let kind = DamageKind::ZeroTail;
                     Damage {
                         kind,
@@ -393,6 +393,19 @@ impl<'w> Batch<'w> {
         Ok(FirstControlRecord::decode(&self.records()?))
     }
 
+    /// The end-transaction marker of the batch, if it has one; `None` as well in an empty control
+    /// batch.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    #[inline]
+    pub fn marker(&self) -> Result<Option<EndTransactionMarker>, Error> {
+        if !self.header.attributes().is_control() {
+            return Ok(None);
+        }
+        Ok(self.control_record()?.and_then(FirstControlRecord::marker))
+    }
+
     /// See [`MappedFile::check_unchanged`].
     ///
     /// # Errors
@@ -412,6 +425,15 @@ pub struct FirstControlRecord {
 }
 
 impl FirstControlRecord {
+    /// The end-transaction marker, if the record is a whole one.
+    #[must_use]
+    pub fn marker(self) -> Option<EndTransactionMarker> {
+        Some(EndTransactionMarker {
+            control_type: self.control_type,
+            coordinator_epoch: self.coordinator_epoch?,
+        })
+    }
+
     fn decode(records: &[u8]) -> Option<Self> {
         let (record, _) = Record::decode(records).ok()?;
         let control_type = ControlRecordType::decode_key(record.key?).ok()?;

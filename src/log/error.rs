@@ -23,6 +23,12 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// A path that should be a directory is something else.
+    #[error("{}: not a directory", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
     /// A directory that is neither a partition nor a log directory.
     #[error("{}: holds neither segment files nor partition directories", path.display())]
     NotALogDir {

@@ -59,15 +59,18 @@ impl LogPath {
         if has_log_files {
             return Ok(Self::Partition(partition));
         }
-        if !log_dir.partitions.is_empty() || log_dir.has_known_file() {
+        if log_dir.has_known_file() || log_dir.holds_partitions() {
             return Ok(Self::LogDir(log_dir));
         }
         // A partition that lost all its files is still that partition.
         if partition.name.is_some() && log_dir.other_dirs.is_empty() {
             return Ok(Self::Partition(partition));
         }
-        let candidates = log_dir.other_dirs.iter().map(|name| path.join(name));
-        let candidates = candidates.filter(|path| holds_kafka_files(path)).collect();
+        let others = log_dir.other_dirs.iter().map(|name| path.join(name));
+        let named = log_dir.partitions.into_iter().map(|named| named.path);
+        let mut candidates: Vec<PathBuf> = named.chain(others).collect();
+        candidates.retain(|path| is_partition(path) || is_log_dir(path));
+        candidates.sort();
         Err(Error::NotALogDir {
             path: path.to_owned(),
             candidates,
@@ -75,14 +78,12 @@ impl LogPath {
     }
 }
 
-/// Whether a directory one level down would do in place of the one that was given.
-fn holds_kafka_files(path: &Path) -> bool {
-    let is_partition = || {
-        PartitionDir::open(path).is_ok_and(|dir| dir.files.iter().any(|it| is_log_file(&it.parsed)))
-    };
-    let is_log_dir =
-        || LogDir::open(path).is_ok_and(|dir| !dir.partitions.is_empty() || dir.has_known_file());
-    is_partition() || is_log_dir()
+fn is_partition(path: &Path) -> bool {
+    PartitionDir::open(path).is_ok_and(|dir| dir.files.iter().any(|it| is_log_file(&it.parsed)))
+}
+
+fn is_log_dir(path: &Path) -> bool {
+    LogDir::open(path).is_ok_and(|dir| dir.has_known_file() || dir.holds_a_partition())
 }
 
 fn is_log_file(name: &LogFileName) -> bool {
@@ -138,6 +139,20 @@ impl LogDir {
         Ok(dir)
     }
 
+    /// Whether the directories with partitions' names are partitions: the parent of log
+    /// directories called `kafka-logs-1` and `kafka-logs-2` looks like a log directory, too.
+    fn holds_partitions(&self) -> bool {
+        let mut named = self.partitions.iter();
+        !self.partitions.is_empty()
+            && (self.holds_a_partition() || !named.any(|named| is_log_dir(&named.path)))
+    }
+
+    fn holds_a_partition(&self) -> bool {
+        self.partitions
+            .iter()
+            .any(|named| is_partition(&named.path))
+    }
+
     fn has_known_file(&self) -> bool {
         self.files
             .iter()
@@ -155,5 +170,42 @@ impl LogDir {
                 | LogDirFileName::Temporary(_)
                 | LogDirFileName::Unknown(_) => false,
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, b"").unwrap();
+    }
+
+    #[test]
+    fn the_parent_of_log_directories_named_like_partitions_is_no_log_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        for disk in ["kafka-logs-1", "kafka-logs-2"] {
+            let segment = format!("{disk}/orders-0/00000000000000000000.log");
+            touch(&parent.path().join(segment));
+        }
+        let error = LogPath::discover(parent.path()).unwrap_err();
+        let Error::NotALogDir { candidates, .. } = error else {
+            panic!("{error}");
+        };
+        let disks = ["kafka-logs-1", "kafka-logs-2"].map(|disk| parent.path().join(disk));
+        assert_eq!(candidates, disks);
+        let disk = parent.path().join("kafka-logs-1");
+        assert!(matches!(LogPath::discover(&disk), Ok(LogPath::LogDir(_))));
+    }
+
+    #[test]
+    fn a_log_directory_of_emptied_partitions_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("orders-0")).unwrap();
+        assert!(matches!(
+            LogPath::discover(dir.path()),
+            Ok(LogPath::LogDir(_))
+        ));
     }
 }

@@ -3,7 +3,7 @@
 //! The one module with `unsafe` code for memory maps. A broker may truncate a file while it is
 //! mapped; touching a page that is gone raises SIGBUS. The handler of this module puts a page of
 //! zeros in its place and marks the mapping, so that the reader ends in
-//! [`Error::ChangedWhileReading`](super::Error::ChangedWhileReading) and the process lives on.
+//! [`Error::ChangedWhileReading`] and the process lives on.
 
 #![allow(
     unsafe_code,

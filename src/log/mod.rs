@@ -11,6 +11,7 @@ mod error;
 pub mod log_dir;
 pub mod mapped_file;
 pub mod partition_dir;
+pub mod partition_walk;
 mod resync;
 
 pub use error::Error;

@@ -107,6 +107,13 @@ impl PartitionDir {
         self.files.get(index)
     }
 
+    /// Bytes of the `.log` files in use when the directory was listed.
+    #[must_use]
+    pub fn size_in_bytes(&self) -> u64 {
+        let logs = self.segments.iter().filter_map(|it| self.file(it.log));
+        logs.map(|log| log.size_in_bytes).sum()
+    }
+
     /// The path of a file in this directory.
     #[must_use]
     pub fn file_path(&self, file: &FileEntry) -> PathBuf {

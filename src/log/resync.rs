@@ -9,9 +9,15 @@ use super::batches::{Found, for_each_piece};
 use super::damage::{Damage, DamageKind, ReadableFields};
 use super::mapped_file::MappedFile;
 use crate::format::legacy_record::{self, LegacyRecordHeader};
-use crate::format::record_batch::{CRC_START, HEADER_SIZE, MAGIC_POSITION, RecordBatchHeader};
+use crate::format::record_batch::{
+    Attributes, CRC_START, CompressionType, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION,
+    RecordBatchHeader,
+};
+use crate::format::{NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE};
 
-/// Bytes looked through at once.
+/// Bytes looked through at once where a file is not mapped: few at first, since the next batch
+/// is often near, then twice as many each time up to the larger number.
+const FIRST_SEARCH_SIZE: usize = 1024;
 const SEARCH_SIZE: usize = 64 * 1024;
 
 /// The search for batches behind damage, and how much work it may still do.
@@ -27,16 +33,6 @@ impl Resync {
         Self {
             budget: file_len.saturating_mul(4).saturating_add(1024 * 1024),
         }
-    }
-
-    /// Whether only zeros lie from `position` to the end.
-    #[expect(clippy::unused_self, reason = "one home for looking past damage")]
-    pub(super) fn is_zero_to_end(&self, file: &MappedFile, position: u64) -> Result<bool, Error> {
-        let mut zero = true;
-        for_each_piece(file, position, file.len(), |piece| {
-            zero = zero && piece.iter().all(|byte| *byte == 0);
-        })?;
-        Ok(zero)
     }
 
     /// The damage at `position`, of the kind its header shows, up to the next readable batch.
@@ -86,7 +82,7 @@ impl Resync {
         else {
             return Ok(None);
         };
-        let next = position + crate::format::record_batch::LOG_OVERHEAD as u64 + length;
+        let next = position + LOG_OVERHEAD as u64 + length;
         if next == file.len() {
             return Ok(Some(next));
         }
@@ -96,15 +92,9 @@ impl Resync {
 
     /// The first position from `start` on where a whole batch with a right checksum lies.
     fn search(&mut self, file: &MappedFile, start: u64) -> Result<Option<u64>, Error> {
-        let mut buffer = vec![0; SEARCH_SIZE + HEADER_SIZE];
-        let mut position = start;
         // An entry needs a header and one byte; a legacy one is shorter than 61 bytes only at
         // the very end, where nothing would be gained by finding it.
-        while position + HEADER_SIZE as u64 <= file.len() {
-            let left = usize::try_from(file.len() - position).unwrap_or(usize::MAX);
-            let size = left.min(buffer.len());
-            let piece = buffer.get_mut(..size).unwrap_or_default();
-            file.read_exact_at(piece, position)?;
+        find_in_pieces(file, start, HEADER_SIZE - 1, |position, piece| {
             for (index, head) in piece.windows(HEADER_SIZE).enumerate() {
                 if head.get(MAGIC_POSITION).is_some_and(|magic| *magic <= 2)
                     && self.is_batch(file, position + index as u64, head)?
@@ -112,12 +102,14 @@ impl Resync {
                     return Ok(Some(position + index as u64));
                 }
             }
-            position += (size - HEADER_SIZE + 1) as u64;
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 
     /// Whether `head` begins a whole batch with a right checksum.
+    ///
+    /// What no broker writes is ruled out before the checksum, which is dear: a random size
+    /// field spans half the file on average, and a few of those would use up the budget.
     fn is_batch(&mut self, file: &MappedFile, position: u64, head: &[u8]) -> Result<bool, Error> {
         let available = file.len() - position;
         let fields = ReadableFields::from_prefix(head);
@@ -129,7 +121,7 @@ impl Resync {
                 let Ok(header) = RecordBatchHeader::ref_from(head) else {
                     return Ok(false);
                 };
-                Ok(header.last_offset_delta() >= 0
+                Ok(is_plausible(header)
                     && self.spend(size_in_bytes)
                     && header.crc() == crc32c_of(file, position, size_in_bytes)?)
             }
@@ -137,7 +129,8 @@ impl Resync {
                 let Ok(header) = LegacyRecordHeader::ref_from(head) else {
                     return Ok(false);
                 };
-                Ok(self.spend(size_in_bytes)
+                Ok(has_legacy_layout(file, position, header)?
+                    && self.spend(size_in_bytes)
                     && header.crc() == crc32_of(file, position, size_in_bytes)?)
             }
             Ok(Found::Damage(_) | Found::BeingWritten { .. }) | Err(_) => Ok(false),
@@ -153,6 +146,87 @@ impl Resync {
             None => false,
         }
     }
+}
+
+/// Whether only zeros lie from `position` to the end.
+pub(super) fn is_zero_to_end(file: &MappedFile, position: u64) -> Result<bool, Error> {
+    let other = find_in_pieces(file, position, 0, |_, piece| {
+        Ok(piece.iter().find(|byte| **byte != 0).copied())
+    })?;
+    Ok(other.is_none())
+}
+
+/// Hands the bytes from `start` on to `look` until it answers, each piece beginning with the
+/// last `overlap` bytes of the one before.
+fn find_in_pieces<T>(
+    file: &MappedFile,
+    start: u64,
+    overlap: usize,
+    mut look: impl FnMut(u64, &[u8]) -> Result<Option<T>, Error>,
+) -> Result<Option<T>, Error> {
+    if let Some(map) = file.mapped() {
+        let rest = usize::try_from(start)
+            .ok()
+            .and_then(|start| map.get(start..));
+        return look(start, rest.unwrap_or_default());
+    }
+    let mut buffer = Vec::new();
+    let mut size = FIRST_SEARCH_SIZE;
+    let mut position = start;
+    while position + (overlap as u64) < file.len() {
+        let left = usize::try_from(file.len() - position).unwrap_or(usize::MAX);
+        buffer.resize(size.min(left), 0);
+        file.read_exact_at(&mut buffer, position)?;
+        if let Some(answer) = look(position, &buffer)? {
+            return Ok(Some(answer));
+        }
+        position += (buffer.len() - overlap) as u64;
+        size = (size * 2).min(SEARCH_SIZE);
+    }
+    Ok(None)
+}
+
+/// Whether a broker would write such a header, whatever the checksum says.
+fn is_plausible(header: &RecordBatchHeader) -> bool {
+    let attributes = header.attributes();
+    header.last_offset_delta() >= 0
+        && header.records_count() >= 0
+        && attributes.0 & Attributes::UNUSED_MASK == 0
+        && attributes.compression_type().0 <= CompressionType::ZSTD.0
+        && header.producer_id() >= NO_PRODUCER_ID
+        && header.producer_epoch() >= NO_PRODUCER_EPOCH
+        && header.base_sequence() >= NO_SEQUENCE
+        && header.partition_leader_epoch() >= NO_PARTITION_LEADER_EPOCH
+}
+
+/// Whether key and value of a legacy entry fill it to the byte.
+fn has_legacy_layout(
+    file: &MappedFile,
+    position: u64,
+    header: &LegacyRecordHeader,
+) -> Result<bool, Error> {
+    let end = position + header.size_in_bytes();
+    let fixed = LOG_OVERHEAD as u64 + u64::from(header.min_message_size().unsigned_abs());
+    let key_at = position + fixed - 8;
+    let Some(key) = length_at(file, key_at, end)? else {
+        return Ok(false);
+    };
+    let Some(value) = length_at(file, key_at + 4 + key, end)? else {
+        return Ok(false);
+    };
+    Ok(position + fixed + key + value == end)
+}
+
+/// The length field at `position`, 0 for null; `None` if it does not end before `end` or is none.
+fn length_at(file: &MappedFile, position: u64, end: u64) -> Result<Option<u64>, Error> {
+    let mut field = [0; 4];
+    if position + 4 > end || !load(file, position, &mut field)? {
+        return Ok(None);
+    }
+    Ok(match i32::from_be_bytes(field) {
+        -1 => Some(0),
+        length => u64::try_from(length).ok(),
+    })
 }
 
 /// Fills `head` if the file has so many bytes at `position`.

@@ -1,6 +1,6 @@
 //! What lies in a directory: one row a partition, from names, checkpoints and batch headers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -56,6 +56,9 @@ pub struct LsRow {
     pub segment_list: Option<Vec<LsSegment>>,
     /// The files, if they were asked for.
     pub file_list: Option<Vec<LsFile>>,
+    /// Segments that were gone when their turn came; the row does without them.
+    #[serde(skip)]
+    pub vanished: Vec<PathBuf>,
 }
 
 /// One segment.
@@ -113,7 +116,7 @@ pub struct LsOptions {
 
 /// Walks all segments of a partition and sums up.
 ///
-/// A segment that vanishes meanwhile is left out.
+/// A segment that vanishes meanwhile is left out and named in [`LsRow::vanished`].
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -124,20 +127,23 @@ pub fn ls_partition(
 ) -> Result<LsRow, Error> {
     let mut total = Totals::default();
     let mut segments = Vec::new();
+    let mut vanished = Vec::new();
+    let mut first_base = None;
     let mut log_end_offset = None;
     let mut count = 0;
     for segment in &dir.segments {
         let Some(totals) = segment_totals(dir, segment, options.io)? else {
+            vanished.extend(dir.file(segment.log).map(|log| dir.file_path(log)));
             continue;
         };
         count += 1;
+        first_base = first_base.or(Some(segment.base_offset));
         log_end_offset = Some(totals.next_offset.unwrap_or(segment.base_offset));
         total.add(&totals);
         if options.segments {
             segments.push(totals.into_segment(dir, segment));
         }
     }
-    let first_base = dir.segments.first().map(|segment| segment.base_offset);
     Ok(LsRow {
         path: dir.path.display().to_string(),
         topic: dir.topic().map(str::to_owned),
@@ -158,6 +164,7 @@ pub fn ls_partition(
         damaged_bytes: total.damaged_bytes,
         segment_list: options.segments.then_some(segments),
         file_list: options.files.then(|| file_list(dir)),
+        vanished,
     })
 }
 
@@ -323,13 +330,14 @@ impl Totals {
 }
 
 impl LsRow {
-    /// The name of the directory.
+    /// The name of the directory; of a path like `.` that has none, topic and partition.
     #[must_use]
     pub fn name(&self) -> String {
         let path = Path::new(&self.path);
-        path.file_name()
-            .unwrap_or(path.as_os_str())
-            .to_string_lossy()
-            .into_owned()
+        match (path.file_name(), &self.topic, self.partition) {
+            (Some(name), _, _) => name.to_string_lossy().into_owned(),
+            (None, Some(topic), Some(partition)) => format!("{topic}-{partition}"),
+            (None, _, _) => self.path.clone(),
+        }
     }
 }

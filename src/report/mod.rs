@@ -6,5 +6,8 @@
 pub mod dump;
 pub mod filter;
 pub mod ls;
+pub mod lso;
+pub mod partition_state;
+pub mod producers;
 #[cfg(feature = "schema")]
 pub mod schemas;

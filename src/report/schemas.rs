@@ -5,9 +5,11 @@ use schemars::{JsonSchema, Schema, json_schema};
 
 use super::dump::DumpRow;
 use super::ls::LsRow;
+use super::lso::LsoRow;
+use super::producers::ProducersRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: [&str; 2] = ["ls", "dump"];
+pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "lso"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -15,6 +17,8 @@ pub fn of(command: &str) -> Option<Schema> {
     match command {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
+        "producers" => Some(document::<ProducersRow>("producers")),
+        "lso" => Some(document::<LsoRow>("lso")),
         _ => None,
     }
 }

@@ -209,10 +209,13 @@ impl ProducerStateManager {
         if let Some(entry) = entry
             && producer_epoch < entry.producer_epoch()
         {
-            // A stale marker meets this check before its own, and so the same refusal as data.
-            return Err(Refusal::StaleProducerEpoch {
-                known: entry.producer_epoch(),
-                found: producer_epoch,
+            // Markers are transactional as well, so a stale one is refused here, before its own
+            // checks and whatever its version.
+            let (known, found) = (entry.producer_epoch(), producer_epoch);
+            return Err(if header.attributes().is_control() {
+                Refusal::StaleMarkerEpoch { known, found }
+            } else {
+                Refusal::StaleProducerEpoch { known, found }
             });
         }
         let guard = self

@@ -3,7 +3,7 @@
 //! The entries of a `.snapshot` file lie in the iteration order of such a map, and the order in
 //! which producers enter it is in places that of another one. Byte-equal snapshots need the same
 //! buckets, the same growth and the same chains, so this is that structure itself: an array of
-//! buckets, each a chain of slots, long ones kept as red-black trees ([`super::java_tree_bin`]).
+//! buckets, each a chain of slots, long ones kept as red-black trees (`java_tree_bin`).
 //! It is also a plain O(1) map, which is why the producer table uses it as is.
 //!
 //! Only what Kafka calls is here: `put`, `computeIfAbsent`, removal through an iterator, `clear`.

@@ -13,7 +13,7 @@ use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::record_batch::{RecordBatchHeader, increment_sequence};
 use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE};
 
-/// What the checks need of the state before the append.
+/// What the sequence check needs of the state before the append.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     producer_epoch: i16,
@@ -27,7 +27,8 @@ struct Known {
 #[derive(Clone, Debug)]
 pub struct ProducerAppendInfo {
     origin: AppendOrigin,
-    known: Known,
+    /// Only for clients; the others' sequences are not checked.
+    known: Option<Box<Known>>,
     verification: Option<Box<VerificationStateEntry>>,
     updated_entry: ProducerStateEntry,
     /// Mostly none or one; a rebuilt segment can bring many.
@@ -45,15 +46,18 @@ impl ProducerAppendInfo {
         origin: AppendOrigin,
         verification: Option<&VerificationStateEntry>,
     ) -> Self {
-        Self {
-            origin,
-            known: Known {
+        let known = (origin == AppendOrigin::Client).then(|| {
+            Box::new(Known {
                 producer_epoch: current_entry.producer_epoch(),
                 is_empty: current_entry.is_empty(),
                 first_sequence: current_entry.first_sequence(),
                 last_sequence: current_entry.last_sequence(),
                 last_offset: current_entry.last_batch().map_or(-1, |b| b.last_offset),
-            },
+            })
+        });
+        Self {
+            origin,
+            known,
             verification: verification.map(|entry| Box::new(*entry)),
             updated_entry: current_entry.without_batches(),
             started: None,
@@ -103,13 +107,7 @@ impl ProducerAppendInfo {
             let Some(marker) = marker else {
                 return Ok(None);
             };
-            let marker = EndTxnMarkerAppend {
-                marker,
-                producer_epoch: header.producer_epoch(),
-                offset: header.base_offset(),
-                timestamp: header.max_timestamp(),
-                transaction_version,
-            };
+            let marker = EndTxnMarkerAppend::logged(header, marker, transaction_version);
             return self.append_end_txn_marker(&marker);
         }
         self.append_data_batch(header, first_offset_metadata)?;
@@ -125,38 +123,13 @@ impl ProducerAppendInfo {
     ) -> Result<(), Refusal> {
         let producer_epoch = header.producer_epoch();
         self.check_data_epoch(producer_epoch)?;
-        if self.origin == AppendOrigin::Client {
-            self.check_sequence(producer_epoch, header.base_sequence())?;
+        if let Some(known) = &self.known {
+            self.check_sequence(known, producer_epoch, header.base_sequence())?;
         }
-        let first_offset = first_offset_metadata.map_or(header.base_offset(), |m| m.message_offset);
-        let last_offset = header.last_offset();
-        #[expect(clippy::cast_possible_truncation, reason = "Kafka casts as well")]
-        let offset_delta = last_offset.wrapping_sub(first_offset) as i32;
-        let batch = BatchMetadata {
-            last_sequence: header.last_sequence(),
-            last_offset,
-            offset_delta,
-            timestamp: header.max_timestamp(),
-        };
-        self.updated_entry.add_batch(producer_epoch, batch);
-
-        let is_transactional = header.attributes().is_transactional();
-        match self.updated_entry.current_txn_first_offset() {
-            Some(first_offset) if !is_transactional => {
-                return Err(Refusal::OpenTransaction { first_offset });
-            }
-            None if is_transactional => {
-                self.updated_entry
-                    .set_current_txn_first_offset(first_offset);
-                let first_offset = first_offset_metadata
-                    .unwrap_or_else(|| LogOffsetMetadata::offset_only(first_offset));
-                self.start(TxnMetadata {
-                    producer_id: self.producer_id(),
-                    first_offset,
-                    last_offset: None,
-                });
-            }
-            Some(_) | None => {}
+        if let Some(txn) =
+            take_in_data_batch(&mut self.updated_entry, header, first_offset_metadata)?
+        {
+            self.start(txn);
         }
         Ok(())
     }
@@ -180,9 +153,14 @@ impl ProducerAppendInfo {
     }
 
     /// `ProducerAppendInfo.checkSequence`.
-    fn check_sequence(&self, producer_epoch: i16, found: i32) -> Result<(), Refusal> {
+    fn check_sequence(
+        &self,
+        before: &Known,
+        producer_epoch: i16,
+        found: i32,
+    ) -> Result<(), Refusal> {
         if let Some(verification) = &self.verification {
-            if verification.supports_epoch_bump && found != 0 && self.known.is_empty {
+            if verification.supports_epoch_bump && found != 0 && before.is_empty {
                 return Err(Refusal::UnknownProducerMustStartAtZero { found });
             }
             let lowest_sequence = verification.lowest_sequence;
@@ -206,20 +184,26 @@ impl ProducerAppendInfo {
         }
         let last_sequence = if !self.updated_entry.is_empty() {
             self.updated_entry.last_sequence()
-        } else if producer_epoch == self.known.producer_epoch {
-            self.known.last_sequence
+        } else if producer_epoch == before.producer_epoch {
+            before.last_sequence
         } else {
             NO_SEQUENCE
         };
         // A producer of which no epoch is known may start anywhere.
-        if self.known.producer_epoch == NO_PRODUCER_EPOCH || in_sequence(last_sequence, found) {
+        if before.producer_epoch == NO_PRODUCER_EPOCH || in_sequence(last_sequence, found) {
             return Ok(());
         }
-        Err(self.out_of_order(producer_epoch, found, last_sequence))
+        Err(self.out_of_order(before, producer_epoch, found, last_sequence))
     }
 
     /// Tells apart what Kafka answers with one and the same error.
-    fn out_of_order(&self, producer_epoch: i16, found: i32, last_sequence: i32) -> Refusal {
+    fn out_of_order(
+        &self,
+        before: &Known,
+        producer_epoch: i16,
+        found: i32,
+        last_sequence: i32,
+    ) -> Refusal {
         if last_sequence == NO_SEQUENCE {
             return Refusal::MustStartAtZero {
                 producer_epoch,
@@ -228,7 +212,7 @@ impl ProducerAppendInfo {
         }
         let (first_sequence, last_offset) = match self.updated_entry.last_batch() {
             Some(last) => (self.updated_entry.first_sequence(), last.last_offset),
-            None => (self.known.first_sequence, self.known.last_offset),
+            None => (before.first_sequence, before.last_offset),
         };
         let expected = increment_sequence(last_sequence, 1);
         if is_ahead(expected, found) {
@@ -280,18 +264,7 @@ impl ProducerAppendInfo {
         if found < known && self.origin != AppendOrigin::Replication {
             return Err(Refusal::StaleCoordinatorEpoch { known, found });
         }
-        let completed = self
-            .updated_entry
-            .current_txn_first_offset()
-            .map(|first_offset| CompletedTxn {
-                producer_id: self.producer_id(),
-                first_offset,
-                last_offset: append.offset,
-                is_aborted: append.marker.control_type == ControlRecordType::ABORT,
-            });
-        self.updated_entry
-            .update_by_marker(append.producer_epoch, found, append.timestamp);
-        Ok(completed)
+        Ok(take_in_end_txn_marker(&mut self.updated_entry, append))
     }
 
     /// `ProducerAppendInfo.checkProducerEpoch` for markers.
@@ -321,6 +294,88 @@ impl ProducerAppendInfo {
     }
 }
 
+/// What a batch makes of its producer once it has passed the checks: the transaction it ends, and
+/// the one it begins.
+pub(super) type TakenIn = (Option<CompletedTxn>, Option<TxnMetadata>);
+
+/// A batch that came through replication passes all checks but one, so that a single one can be
+/// taken in directly: the same as an append of its own.
+///
+/// # Errors
+/// If it is plain and a transaction is open. The entry is unchanged then.
+#[inline]
+pub(super) fn take_in_replicated(
+    entry: &mut ProducerStateEntry,
+    header: &RecordBatchHeader,
+    marker: Option<EndTransactionMarker>,
+) -> Result<TakenIn, Refusal> {
+    if !header.attributes().is_control() {
+        return Ok((None, take_in_data_batch(entry, header, None)?));
+    }
+    let completed = marker.and_then(|marker| {
+        take_in_end_txn_marker(
+            entry,
+            &EndTxnMarkerAppend::logged(header, marker, TransactionVersion::UNKNOWN),
+        )
+    });
+    Ok((completed, None))
+}
+
+/// The end of `ProducerAppendInfo.appendDataBatch`: remembers the batch, and begins a transaction
+/// if none is open.
+#[inline]
+fn take_in_data_batch(
+    entry: &mut ProducerStateEntry,
+    header: &RecordBatchHeader,
+    first_offset_metadata: Option<LogOffsetMetadata>,
+) -> Result<Option<TxnMetadata>, Refusal> {
+    let is_transactional = header.attributes().is_transactional();
+    let open = entry.current_txn_first_offset();
+    if let Some(first_offset) = open
+        && !is_transactional
+    {
+        return Err(Refusal::OpenTransaction { first_offset });
+    }
+    let first_offset = first_offset_metadata
+        .unwrap_or_else(|| LogOffsetMetadata::offset_only(header.base_offset()));
+    let last_offset = header.last_offset();
+    #[expect(clippy::cast_possible_truncation, reason = "Kafka casts as well")]
+    let offset_delta = last_offset.wrapping_sub(first_offset.message_offset) as i32;
+    let batch = BatchMetadata {
+        last_sequence: header.last_sequence(),
+        last_offset,
+        offset_delta,
+        timestamp: header.max_timestamp(),
+    };
+    entry.add_batch(header.producer_epoch(), batch);
+    if open.is_some() || !is_transactional {
+        return Ok(None);
+    }
+    entry.set_current_txn_first_offset(first_offset.message_offset);
+    Ok(Some(TxnMetadata {
+        producer_id: entry.producer_id(),
+        first_offset,
+        last_offset: None,
+    }))
+}
+
+/// The end of `ProducerAppendInfo.appendEndTxnMarker`.
+#[inline]
+fn take_in_end_txn_marker(
+    entry: &mut ProducerStateEntry,
+    append: &EndTxnMarkerAppend,
+) -> Option<CompletedTxn> {
+    let open = entry.current_txn_first_offset();
+    let coordinator_epoch = append.marker.coordinator_epoch;
+    entry.update_by_marker(append.producer_epoch, coordinator_epoch, append.timestamp);
+    open.map(|first_offset| CompletedTxn {
+        producer_id: entry.producer_id(),
+        first_offset,
+        last_offset: append.offset,
+        is_aborted: append.marker.control_type == ControlRecordType::ABORT,
+    })
+}
+
 /// A marker on its way into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTxnMarkerAppend {
@@ -334,6 +389,25 @@ pub struct EndTxnMarkerAppend {
     pub timestamp: i64,
     /// Version the request came under.
     pub transaction_version: TransactionVersion,
+}
+
+impl EndTxnMarkerAppend {
+    /// The marker of a batch.
+    #[must_use]
+    #[inline]
+    pub fn logged(
+        header: &RecordBatchHeader,
+        marker: EndTransactionMarker,
+        transaction_version: TransactionVersion,
+    ) -> Self {
+        Self {
+            marker,
+            producer_epoch: header.producer_epoch(),
+            offset: header.base_offset(),
+            timestamp: header.max_timestamp(),
+            transaction_version,
+        }
+    }
 }
 
 /// `ProducerAppendInfo.inSequence`.

@@ -1,5 +1,6 @@
 //! What a broker knows of one producer: epochs, open transaction, and the last five batches.
 
+use crate::format::producer_snapshot::ProducerSnapshotEntry;
 use crate::format::record_batch::decrement_sequence;
 use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP};
 
@@ -48,6 +49,21 @@ pub struct ProducerSnapshotRow {
     pub timestamp: i64,
     pub coordinator_epoch: i32,
     pub current_txn_first_offset: i64,
+}
+
+impl From<&ProducerSnapshotEntry> for ProducerSnapshotRow {
+    fn from(entry: &ProducerSnapshotEntry) -> Self {
+        Self {
+            producer_id: entry.producer_id(),
+            producer_epoch: entry.producer_epoch(),
+            last_sequence: entry.last_sequence(),
+            last_offset: entry.last_offset(),
+            offset_delta: entry.offset_delta(),
+            timestamp: entry.timestamp(),
+            coordinator_epoch: entry.coordinator_epoch(),
+            current_txn_first_offset: entry.current_txn_first_offset(),
+        }
+    }
 }
 
 /// The state of one producer (`ProducerStateEntry`).

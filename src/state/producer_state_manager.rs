@@ -6,7 +6,7 @@
 use super::append_origin::AppendOrigin;
 use super::java_hash_map::{JavaHashMap, Slot};
 use super::log_offset_metadata::LogOffsetMetadata;
-use super::producer_append_info::ProducerAppendInfo;
+use super::producer_append_info::{ProducerAppendInfo, take_in_replicated};
 use super::producer_state_entry::{ProducerSnapshotRow, ProducerStateEntry};
 use super::refusal::Refusal;
 use super::snapshot_offsets::SnapshotOffsets;
@@ -14,6 +14,8 @@ use super::transactions::{CompletedTxn, Transactions, TxnMetadata};
 use super::verification_state::{
     VerificationGuard, VerificationRequest, VerificationStateEntry, VerificationStates,
 };
+use crate::format::control_record::EndTransactionMarker;
+use crate::format::record_batch::RecordBatchHeader;
 
 /// Grace beyond `transaction.max.timeout.ms` before a transaction counts as late
 /// (`ProducerStateManager.LATE_TRANSACTION_BUFFER_MS`): five minutes.
@@ -158,6 +160,30 @@ impl ProducerStateManager {
         for txn in append_info.started_transactions() {
             self.transactions.start(*txn);
         }
+    }
+
+    /// An append of a single batch that came through replication: `prepareUpdate`, `append` and
+    /// `update` in one step.
+    #[inline]
+    pub(super) fn update_by_replicated(
+        &mut self,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+    ) -> Result<Option<CompletedTxn>, Refusal> {
+        let producer_id = header.producer_id();
+        let slot = self.slot(producer_id).unwrap_or_else(|| {
+            let empty = ProducerStateEntry::empty(producer_id);
+            self.producers.put_new(producer_id, empty)
+        });
+        self.last_updated = Some(slot);
+        let Some(entry) = self.producers.value_mut(slot) else {
+            return Ok(None);
+        };
+        let (completed, started) = take_in_replicated(entry, header, marker)?;
+        if let Some(started) = started {
+            self.transactions.start(started);
+        }
+        Ok(completed)
     }
 
     #[inline]

@@ -19,8 +19,8 @@ pub enum Refusal {
         /// Epoch of the batch.
         found: i16,
     },
-    /// A marker under transaction version 0 or 1 has an epoch below the known one
-    /// (`ProducerAppendInfo.checkProducerEpoch`).
+    /// The marker has an epoch below the known one
+    /// (`UnifiedLog.analyzeAndValidateProducerState`, `ProducerAppendInfo.checkProducerEpoch`).
     #[error("marker epoch {found} is below the known epoch {known}")]
     StaleMarkerEpoch {
         /// Epoch the broker knows.
@@ -28,7 +28,7 @@ pub enum Refusal {
         /// Epoch of the marker.
         found: i16,
     },
-    /// A marker under transaction version 2 does not raise the epoch
+    /// A marker under transaction version 2 does not raise the epoch, and a transaction is open
     /// (`ProducerAppendInfo.checkProducerEpoch`).
     #[error("marker epoch {found} is not above the known epoch {known} (transaction version 2)")]
     MarkerEpochNotRaised {

@@ -84,13 +84,10 @@ pub fn recover_batch(
     marker: Option<EndTransactionMarker>,
 ) -> Result<Option<AbortedTxnRow>, Refusal> {
     let mut row = None;
-    if header.has_producer_id() {
-        let mut info = manager.prepare_update(header.producer_id(), AppendOrigin::Replication);
-        let completed = info.append(header, marker, None, TransactionVersion::UNKNOWN)?;
-        manager.update(&info);
-        if let Some(completed) = completed {
-            row = manager.complete_and_index(&completed)?;
-        }
+    if header.has_producer_id()
+        && let Some(completed) = manager.update_by_replicated(header, marker)?
+    {
+        row = manager.complete_and_index(&completed)?;
     }
     manager.update_map_end_offset(header.next_offset());
     Ok(row)

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kseg::log::Io;
 use kseg::report::filter::Filter;
+use kseg::report::partition_state::StateOptions;
+use kseg::state::Expiration;
 
 use crate::cmd;
 
@@ -33,6 +35,7 @@ pub(crate) struct Cli {
 
 /// Options of every command.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Form of the answer
     #[arg(short, long, global = true, value_enum, default_value_t = OutputFormat::Table)]
@@ -90,6 +93,8 @@ impl From<IoArg> for Io {
 pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
+    Producers(cmd::producers::ProducersArgs),
+    Lso(cmd::lso::LsoArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }
@@ -100,6 +105,40 @@ pub(crate) struct PathArgs {
     /// A file, a partition directory or a broker's log directory; kseg finds out which
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+}
+
+/// How the state of a partition is built.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "State")]
+pub(crate) struct StateArgs {
+    /// Use no snapshot: replay the log from its first batch
+    #[arg(long)]
+    pub(crate) from_scratch: bool,
+    /// The state after all batches below this offset, instead of at the log end
+    #[arg(long, value_name = "OFFSET")]
+    pub(crate) at_offset: Option<i64>,
+    /// The clock, in milliseconds or RFC 3339: producers too old by it are left out
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) now: Option<i64>,
+    /// Age at which a broker forgets a producer (producer.id.expiration.ms)
+    #[arg(long, value_name = "MS", default_value_t = 86_400_000)]
+    pub(crate) producer_id_expiration_ms: i64,
+}
+
+impl StateArgs {
+    pub(crate) fn options(&self, io: Io) -> StateOptions {
+        let expiration = self.now.map(|now_ms| Expiration {
+            now_ms,
+            producer_id_expiration_ms: self.producer_id_expiration_ms,
+        });
+        StateOptions {
+            io,
+            from_scratch: self.from_scratch,
+            at_offset: self.at_offset,
+            expiration,
+            high_watermark: None,
+        }
+    }
 }
 
 /// Filters for partitions.
@@ -159,7 +198,7 @@ impl PartitionFilterArgs {
 }
 
 /// Milliseconds since 1970, or a time as tables print it.
-fn parse_time(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_time(text: &str) -> Result<i64, String> {
     if let Ok(millis) = text.parse::<i64>() {
         return Ok(millis);
     }

@@ -8,6 +8,7 @@ use kseg::log::{Error, Io};
 
 use crate::cli::{Color, GlobalArgs, OutputFormat};
 use crate::render::Style;
+use crate::render::text::printable;
 
 /// Bytes gathered before they are written.
 const BUFFER_SIZE: usize = 64 * 1024;
@@ -31,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) io: Io,
     /// Width and colour of tables.
     pub(crate) style: Style,
+    /// Whether standard output is a terminal.
+    pub(crate) out_is_terminal: bool,
     /// Standard output, buffered.
     pub(crate) out: BufWriter<io::StdoutLock<'static>>,
     failed: bool,
@@ -52,6 +55,7 @@ impl Context {
             format: global.output,
             io: global.io.into(),
             style,
+            out_is_terminal: stdout.is_terminal(),
             out: BufWriter::with_capacity(BUFFER_SIZE, stdout.lock()),
             failed: false,
         }
@@ -77,7 +81,12 @@ impl Context {
 
     /// Says that something listed a moment ago is gone; a broker deletes files at any time.
     pub(crate) fn vanished(&self, path: &Path) {
-        self.warn(&format!("{}: vanished while reading", path.display()));
+        let what = if path.is_symlink() {
+            "a link to nothing; a broker passes over it"
+        } else {
+            "vanished while reading"
+        };
+        self.warn(&format!("{}: {what}", path.display()));
     }
 
     /// The exit code for what a command came to.
@@ -102,7 +111,8 @@ impl Context {
 fn width(is_terminal: bool) -> Option<usize> {
     let columns = std::env::var("COLUMNS")
         .ok()
-        .and_then(|columns| columns.parse().ok());
+        .and_then(|columns| columns.parse().ok())
+        .filter(|columns| *columns > 0);
     columns.or_else(|| {
         let (terminal_size::Width(width), _) =
             is_terminal.then(terminal_size::terminal_size).flatten()?;
@@ -119,11 +129,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn complain(message: &str) {
     // Standard error may be closed; there is nowhere else to say so.
-    let _ = writeln!(io::stderr(), "kseg: {message}");
+    let _ = writeln!(io::stderr(), "kseg: {}", printable(message));
 }
 
 fn say(what: &str, message: &str) {
-    let _ = writeln!(io::stderr(), "{what}: {message}");
+    let _ = writeln!(io::stderr(), "{what}: {}", printable(message));
 }
 
 fn io_hint(kind: io::ErrorKind) -> Option<String> {
@@ -141,22 +151,22 @@ fn io_hint(kind: io::ErrorKind) -> Option<String> {
 fn hint(error: &Error) -> Option<String> {
     match error {
         Error::Io { source, .. } => io_hint(source.kind()),
-        Error::NotALogDir { candidates, .. } => {
-            let first = candidates.first()?;
-            Some(match candidates.len() {
-                1 => format!("try {}", first.display()),
-                more => format!(
-                    "try {}, or one of {} more beside it",
-                    first.display(),
-                    more - 1
-                ),
-            })
-        }
+        Error::NotALogDir { candidates, .. } => Some(match candidates.as_slice() {
+            [] => return None,
+            [only] => format!("try {}", only.display()),
+            [one, other] => format!("try {} or {}", one.display(), other.display()),
+            [first, rest @ ..] => format!(
+                "try {}, or one of {} more beside it",
+                first.display(),
+                rest.len()
+            ),
+        }),
         Error::UnknownFile { .. } => Some(
             "kseg knows a file by its name: 00000000000000000000.log, .index, .timeindex, \
              .txnindex, .snapshot, and the checkpoint files"
                 .to_owned(),
         ),
+        Error::NotADirectory { .. } => Some("kseg dump shows what is in a file".to_owned()),
         Error::ChangedWhileReading { .. } => {
             Some("a broker truncated or replaced the file; run again".to_owned())
         }

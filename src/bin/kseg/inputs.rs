@@ -3,17 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
-use kseg::log::log_dir::{LogDir, LogPath};
+use kseg::log::log_dir::{LogDir, LogPath, PartitionPath};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
 use crate::cli::PathArgs;
 use crate::context::Context;
+use crate::progress::Progress;
 
 /// What the user pointed at.
 pub(crate) struct Inputs {
     paths: Vec<PathBuf>,
     filter: Filter,
+    collects: bool,
 }
 
 /// One partition directory and what the checkpoints beside it say.
@@ -37,6 +39,15 @@ impl Inputs {
         Self {
             paths: paths.paths.clone(),
             filter,
+            collects: false,
+        }
+    }
+
+    /// For a command that prints nothing before it has seen everything.
+    pub(crate) fn collecting(self) -> Self {
+        Self {
+            collects: true,
+            ..self
         }
     }
 
@@ -92,17 +103,23 @@ impl Inputs {
             context.warn(&format!("{problem}; taken as not there"));
         }
         visit(&Input::LogDir(dir), context)?;
+        let named = |it: &&PartitionPath| {
+            self.filter
+                .wants_partition(Some(&it.name.topic), Some(it.name.partition))
+        };
+        let partitions: Vec<&PartitionPath> = dir.partitions.iter().filter(named).collect();
+        // Rows that stream to the terminal show how far the run has come themselves.
+        let mut progress = (self.collects || !context.out_is_terminal)
+            .then(|| Progress::new(partitions.len() as u64));
         let mut wanted = 0;
-        for partition in &dir.partitions {
-            let name = &partition.name;
-            if !self
-                .filter
-                .wants_partition(Some(&name.topic), Some(name.partition))
-            {
-                continue;
-            }
+        for partition in partitions {
             match PartitionDir::open(&partition.path) {
-                Ok(dir) => wanted += self.partition(&dir, Some(&checkpoints), context, visit)?,
+                Ok(dir) => {
+                    wanted += self.partition(&dir, Some(&checkpoints), context, visit)?;
+                    if let Some(progress) = &mut progress {
+                        progress.partition_done(dir.size_in_bytes());
+                    }
+                }
                 Err(error) if error.is_not_found() => context.vanished(&partition.path),
                 Err(error) => context.fail(&error),
             }

@@ -4,6 +4,7 @@ mod cli;
 mod cmd;
 mod context;
 mod inputs;
+mod progress;
 mod render;
 
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ fn main() -> ExitCode {
         None => cmd::overview::run(&mut context),
         Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
+        Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
+        Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),
     };

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use kseg::log::Error;
 use kseg::report::ls::{LsOptions, LsRow, ls_partition};
 
 use crate::cli::{PartitionFilterArgs, PathArgs};
@@ -20,7 +21,7 @@ use crate::render::text::{bytes, count, optional, optional_time, plural, printab
 /// that are not live (`delete`, `future`, `stray`) are shown as what they are.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
-Example:
+Examples:
   kseg ls /var/lib/kafka
   kseg ls --segments /var/lib/kafka/orders-0
 
@@ -41,7 +42,7 @@ pub(crate) struct LsArgs {
 }
 
 pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.filter.filter());
+    let inputs = Inputs::new(&args.paths, args.filter.filter()).collecting();
     let options = LsOptions {
         io: context.io,
         segments: args.segments,
@@ -52,9 +53,14 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
     inputs.for_each(context, |input, context| {
         let row = match input {
             Input::LogDir(_) => return Ok(()),
-            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::File(path) => Err(Error::NotADirectory {
+                path: path.to_path_buf(),
+            }),
             Input::Partition(partition) => ls_partition(partition.dir, partition.offsets, options),
         };
+        for path in row.iter().flat_map(|row| &row.vanished) {
+            context.vanished(path);
+        }
         match (row, &mut json) {
             (Ok(row), Some(json)) => json.row(&mut context.out, &row)?,
             (Ok(row), None) => rows.push(row),

@@ -3,5 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod dump;
 pub(crate) mod ls;
+pub(crate) mod lso;
 pub(crate) mod overview;
+pub(crate) mod producers;
 pub(crate) mod schema;

@@ -7,8 +7,10 @@ use crate::context::{Context, Status};
 const OVERVIEW: &str = "\
 kseg answers from Kafka log directories what the broker would answer
 
-  what lies in this directory    kseg ls PATH
-  what is in this file           kseg dump PATH
+  what lies in this directory                  kseg ls PATH
+  what is in this file                         kseg dump PATH
+  what does the broker know of each producer   kseg producers PATH
+  where does read_committed stop, and why      kseg lso PATH
 
 PATH is a file, a partition directory or a broker's log directory.
 -o json or -o ndjson gives the same answers to programs; kseg COMMAND --help says the rest.

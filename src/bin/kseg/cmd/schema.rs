@@ -21,7 +21,7 @@ Exit status:
   2  bad usage, or no such command")]
 pub(crate) struct SchemaArgs {
     /// The command
-    #[arg(value_name = "COMMAND", value_parser = clap::builder::PossibleValuesParser::new(schemas::COMMANDS))]
+    #[arg(value_name = "COMMAND", value_parser = clap::builder::PossibleValuesParser::new(schemas::COMMANDS.iter().copied()))]
     command: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use kseg::report::dump::{BatchRow, DumpRow};
+use kseg::report::dump::{BatchRow, DamageRow, DumpRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
@@ -159,14 +159,7 @@ impl DumpTable {
         self.at_heading = false;
         let (kind, cells) = match row {
             DumpRow::Damage(damage) => {
-                let size = bytes(damage.size_in_bytes);
-                let line = format!(
-                    "{} at position {} ({size}): {}",
-                    damage.kind,
-                    damage.position,
-                    printable(&damage.message)
-                );
-                return writeln!(out, "{}", self.style.bad(&line));
+                return writeln!(out, "{}", self.style.bad(&damage_line(damage)));
             }
             DumpRow::Batch(batch) => (Kind::Batch, self.batch(batch)),
             DumpRow::OffsetIndexEntry(entry) => (
@@ -263,6 +256,19 @@ impl DumpTable {
             valid,
         ]
     }
+}
+
+/// Where the damage is, how much of it and what; an undecodable file says the first two itself.
+fn damage_line(damage: &DamageRow<'_>) -> String {
+    let message = printable(&damage.message);
+    if damage.kind == "undecodable" {
+        return format!("{}: {message}", damage.kind);
+    }
+    let size = bytes(damage.size_in_bytes);
+    format!(
+        "{} at position {} ({size}): {message}",
+        damage.kind, damage.position
+    )
 }
 
 fn range(first: i64, last: i64) -> String {

@@ -1,0 +1,208 @@
+//! `kseg lso`: where read_committed stops, and why.
+
+use std::io::Write;
+
+use clap::Args;
+use kseg::report::lso::{HeldBy, LsoRow, lso};
+
+use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
+use crate::context::{Context, Status};
+use crate::inputs::{Input, Inputs};
+use crate::render::columns::Align::{Left, Right};
+use crate::render::json::JsonRows;
+use crate::render::summary::{Summary, SummaryColumn};
+use crate::render::text::{count, plural, printable, time};
+
+/// Show where read_committed consumers stop, and who holds them there
+///
+/// Gives the last stable offset of each partition as the broker loads it. Partitions held back
+/// from their high watermark come first; --all lists the others as well.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  kseg lso /var/lib/kafka
+  kseg lso --topic orders --high-watermark 140 /var/lib/kafka
+
+Exit status:
+  0  done
+  2  could not do it: bad usage, unreadable input, no such partition")]
+pub(crate) struct LsoArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    /// List partitions that nobody holds back as well
+    #[arg(long)]
+    all: bool,
+    /// The high watermark, where you know better than the checkpoint
+    #[arg(long, value_name = "OFFSET")]
+    high_watermark: Option<i64>,
+    #[command(flatten)]
+    state: StateArgs,
+    #[command(flatten)]
+    partitions: PartitionFilterArgs,
+}
+
+pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Status> {
+    let inputs = Inputs::new(&args.paths, args.partitions.filter()).collecting();
+    let mut options = args.state.options(context.io);
+    options.high_watermark = args.high_watermark;
+    let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");
+    let mut rows = Vec::new();
+    inputs.for_each(context, |input, context| {
+        let row = match input {
+            Input::LogDir(_) => return Ok(()),
+            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::Partition(partition) => lso(partition.dir, partition.offsets, options),
+        };
+        match (row, &mut json) {
+            (Ok(Some(row)), Some(json)) => json.row(&mut context.out, &row)?,
+            (Ok(Some(row)), None) => rows.push(row),
+            (Ok(None), _) => {}
+            (Err(error), _) => context.fail(&error),
+        }
+        Ok(())
+    })?;
+    match json {
+        Some(json) => json.finish(&mut context.out)?,
+        None => print_table(&rows, args.all, context)?,
+    }
+    Ok(Status::Clean)
+}
+
+const COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("PARTITION", Left, 0),
+    SummaryColumn::new("LSO", Right, 0),
+    SummaryColumn::new("HIGH WATERMARK", Right, 0),
+    SummaryColumn::new("BEHIND", Right, 0),
+    SummaryColumn::new("LOG START", Right, 2),
+    SummaryColumn::new("LOG END", Right, 1),
+    SummaryColumn::new("HELD BY", Left, 0),
+];
+
+fn print_table(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let held = rows.iter().filter(|row| row.held_by.is_some()).count() as u64;
+    match (held, rows.len() as u64) {
+        (0, all) => writeln!(
+            context.out,
+            "no partition of {all} is held back from its high watermark"
+        )?,
+        (held, all) => writeln!(
+            context.out,
+            "{held} of {} held back from the high watermark",
+            plural(all, "partition is", "partitions are")
+        )?,
+    }
+    let shown: Vec<&LsoRow> = rows
+        .iter()
+        .filter(|row| all || row.held_by.is_some() || row.difference.is_some())
+        .collect();
+    if !shown.is_empty() {
+        writeln!(context.out)?;
+        let mut table = Summary::new(COLUMNS);
+        for row in &shown {
+            table.row(cells(row));
+        }
+        let style = context.style;
+        table.print(&mut context.out, style)?;
+    }
+    print_notes(&shown, context)?;
+    print_sources(rows, all, context)
+}
+
+fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
+    let mut first = true;
+    for row in rows {
+        let name = partition_name(row);
+        let mut note = |text: String| -> anyhow::Result<()> {
+            if first {
+                writeln!(context.out)?;
+                first = false;
+            }
+            writeln!(context.out, "{text}")?;
+            Ok(())
+        };
+        if let Some(held) = &row.held_by {
+            if let (Some(file), Some(position)) = (&held.file, held.position) {
+                note(format!(
+                    "{name}: first batch in {} at position {position}",
+                    printable(file)
+                ))?;
+            }
+            if let Some(command) = &held.abort_command {
+                note(format!("release {name}: {command}"))?;
+            }
+        }
+        if let (Some(replayed), Some(why)) = (row.last_stable_offset_replayed, &row.difference) {
+            note(format!("{name}: the log alone gives {replayed}: {why}"))?;
+        }
+        if let Some(reason) = &row.incomplete_reason {
+            note(format!("{name}: not complete: {reason}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_sources(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Result<()> {
+    let assumed = rows
+        .iter()
+        .filter(|row| row.high_watermark_source == "assumed")
+        .count();
+    let source = match (assumed, rows.len()) {
+        (0, _) => "high watermark from the checkpoint, which may be stale".to_owned(),
+        (assumed, all) if assumed == all => {
+            "no checkpoint: high watermark assumed to be the log end".to_owned()
+        }
+        (assumed, _) => format!(
+            "high watermark from the checkpoint; assumed to be the log end in {}",
+            count(assumed as u64, "partition")
+        ),
+    };
+    let given = rows.iter().any(|row| row.high_watermark_source == "given");
+    let source = if given {
+        "high watermark as given".to_owned()
+    } else {
+        source
+    };
+    let more = if all {
+        ""
+    } else {
+        "; --all lists every partition"
+    };
+    writeln!(context.out, "\n{source}{more}")?;
+    Ok(())
+}
+
+fn cells(row: &LsoRow) -> Vec<String> {
+    vec![
+        partition_name(row),
+        row.last_stable_offset.to_string(),
+        row.high_watermark.to_string(),
+        row.lag.to_string(),
+        row.log_start_offset.to_string(),
+        row.log_end_offset.to_string(),
+        row.held_by.as_ref().map_or_else(|| "-".to_owned(), held_by),
+    ]
+}
+
+fn held_by(held: &HeldBy) -> String {
+    let producer = match held.producer_epoch {
+        Some(epoch) => format!("producer {} epoch {epoch}", held.producer_id),
+        None => format!("producer {}", held.producer_id),
+    };
+    match (held.marker_offset, held.start_timestamp) {
+        (Some(marker), _) => {
+            format!("marker of {producer} at {marker}: not below the high watermark")
+        }
+        (None, Some(start)) => format!("{producer}, open since {}", time(start)),
+        (None, None) => format!("{producer}, known to the snapshot alone"),
+    }
+}
+
+fn partition_name(row: &LsoRow) -> String {
+    match (&row.topic, row.partition) {
+        (Some(topic), Some(partition)) => printable(&format!("{topic}-{partition}")),
+        _ => printable(&row.path),
+    }
+}

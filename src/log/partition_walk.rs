@@ -1,0 +1,141 @@
+//! The walk over a partition: the entries of its segments in offset order.
+
+use std::ops::ControlFlow;
+
+use super::batches::{BatchWalk, Entry};
+use super::mapped_file::MappedFile;
+use super::partition_dir::{PartitionDir, SegmentFiles};
+use super::{Error, Io};
+
+/// The segment an entry lies in.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentAt<'a> {
+    /// Its place in [`PartitionDir::segments`].
+    pub index: usize,
+    /// Its base offset, as its name says.
+    pub base_offset: i64,
+    /// The name of its `.log`.
+    pub file: &'a str,
+    /// Bytes of its `.log` when it was opened.
+    pub size_in_bytes: u64,
+}
+
+/// Hands out every entry of the segments from `first_segment` on, until `visit` breaks.
+///
+/// Each segment is open only while it is walked. One that vanished since the directory was
+/// listed is passed over and its index returned, so that the answer can say so.
+///
+/// # Errors
+/// If a segment cannot be read, or `visit` fails.
+pub fn walk_partition<E: From<Error>>(
+    dir: &PartitionDir,
+    io: Io,
+    first_segment: usize,
+    mut visit: impl FnMut(SegmentAt<'_>, Entry<'_>) -> Result<ControlFlow<()>, E>,
+) -> Result<Vec<usize>, E> {
+    let mut vanished = Vec::new();
+    for (index, segment) in dir.segments.iter().enumerate().skip(first_segment) {
+        let Some(opened) = open_segment(dir, segment, io)? else {
+            vanished.push(index);
+            continue;
+        };
+        let at = SegmentAt {
+            index,
+            base_offset: segment.base_offset,
+            file: &opened.name,
+            size_in_bytes: opened.file.len(),
+        };
+        let mut walk = BatchWalk::new(&opened.file);
+        while let Some(entry) = walk.next_entry() {
+            if visit(at, entry?)?.is_break() {
+                return Ok(vanished);
+            }
+        }
+    }
+    Ok(vanished)
+}
+
+/// An open `.log` and its name.
+#[derive(Debug)]
+pub struct OpenSegment {
+    /// The bytes.
+    pub file: MappedFile,
+    /// The name of the file.
+    pub name: String,
+}
+
+/// Opens the `.log` of a segment; `None` if it has vanished.
+///
+/// # Errors
+/// If it is there and cannot be read.
+pub fn open_segment(
+    dir: &PartitionDir,
+    segment: &SegmentFiles,
+    io: Io,
+) -> Result<Option<OpenSegment>, Error> {
+    let Some(log) = dir.file(segment.log) else {
+        return Ok(None);
+    };
+    match MappedFile::open(&dir.file_path(log), io) {
+        Ok(file) => Ok(Some(OpenSegment {
+            file,
+            name: log.name().into_owned(),
+        })),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A batch found by an offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchPlace {
+    /// Base offset of the batch.
+    pub base_offset: i64,
+    /// Largest timestamp of the batch in milliseconds, -1 if none.
+    pub max_timestamp: i64,
+    /// Base offset of its segment.
+    pub segment_base_offset: i64,
+    /// Name of the `.log` it lies in.
+    pub file: String,
+    /// Byte position in that file.
+    pub position: u64,
+}
+
+/// The first batch that ends at or behind `offset`, as a fetch finds it (`LogSegment.read`);
+/// `None` if there is none.
+///
+/// # Errors
+/// If a segment cannot be read.
+pub fn find_batch(dir: &PartitionDir, io: Io, offset: i64) -> Result<Option<BatchPlace>, Error> {
+    let after = dir
+        .segments
+        .partition_point(|segment| segment.base_offset <= offset);
+    let mut found = None;
+    walk_partition(dir, io, after.saturating_sub(1), |at, entry| {
+        let place = |base_offset, position, max_timestamp| BatchPlace {
+            base_offset,
+            max_timestamp,
+            segment_base_offset: at.base_offset,
+            file: at.file.to_owned(),
+            position,
+        };
+        match entry {
+            Entry::Batch(batch) if batch.header.last_offset() >= offset => {
+                found = Some(place(
+                    batch.header.base_offset(),
+                    batch.position,
+                    batch.header.max_timestamp(),
+                ));
+            }
+            Entry::Legacy(entry) if entry.header.offset() >= offset => {
+                let timestamp = entry.timestamp().unwrap_or(crate::format::NO_TIMESTAMP);
+                found = Some(place(entry.header.offset(), entry.position, timestamp));
+            }
+            Entry::Batch(_) | Entry::Legacy(_) | Entry::Damage(_) => {
+                return Ok::<_, Error>(ControlFlow::Continue(()));
+            }
+        }
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}

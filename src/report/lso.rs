@@ -1,0 +1,220 @@
+//! Where read_committed stops, and who holds it there.
+
+use serde::Serialize;
+
+use super::partition_state::{PartitionState, StateOptions, load_partition_state};
+use crate::format::NO_TIMESTAMP;
+use crate::log::Error;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::find_batch;
+use crate::state::TxnMetadata;
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LsoRow {
+    /// Path of the directory.
+    pub path: String,
+    /// Topic, as the directory's name says.
+    pub topic: Option<String>,
+    /// Partition number, as the directory's name says.
+    pub partition: Option<i32>,
+    /// First offset a consumer can read.
+    pub log_start_offset: i64,
+    /// Where read_committed stops.
+    pub last_stable_offset: i64,
+    /// First offset of the oldest transaction that is open or not replicated; null if none is.
+    pub first_unstable_offset: Option<i64>,
+    /// Where read_uncommitted stops.
+    pub high_watermark: i64,
+    /// `checkpoint` (may be stale), `given`, or `assumed` to be the log end.
+    pub high_watermark_source: &'static str,
+    /// The offset after the last batch.
+    pub log_end_offset: i64,
+    /// High watermark less last stable offset.
+    pub lag: i64,
+    /// Who holds the last stable offset below the high watermark; null if nobody does.
+    pub held_by: Option<HeldBy>,
+    /// The last stable offset that replaying the whole log gives, where that differs from the one
+    /// a broker loads; null where it does not.
+    pub last_stable_offset_replayed: Option<i64>,
+    /// Why the two differ.
+    pub difference: Option<String>,
+    /// The snapshot the state was loaded from; null if it was replayed from the log start.
+    pub snapshot_offset: Option<i64>,
+    /// Whether the state is all a broker knew.
+    pub complete: bool,
+    /// Why it may not be.
+    pub incomplete_reason: Option<String>,
+}
+
+/// The transaction that holds the last stable offset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HeldBy {
+    /// `open-transaction`; `unreplicated-marker`: it has ended, but its marker is not below the
+    /// high watermark; `snapshot-only-transaction`: it is open, and its first batch is not in the
+    /// log any more.
+    pub kind: &'static str,
+    /// Producer id.
+    pub producer_id: i64,
+    /// Producer epoch; null if the state has no such producer.
+    pub producer_epoch: Option<i16>,
+    /// First offset of the transaction, as the broker knows it.
+    pub first_offset: i64,
+    /// Offset of the marker, if it has ended.
+    pub marker_offset: Option<i64>,
+    /// Time of its first batch, in milliseconds: the batch's largest timestamp, which is what a
+    /// broker keeps of it; null if the batch is gone.
+    pub start_timestamp: Option<i64>,
+    /// Time of the producer's last batch or marker, in milliseconds.
+    pub last_timestamp: Option<i64>,
+    /// The `.log` its first batch lies in; null if the batch is gone.
+    pub file: Option<String>,
+    /// Byte position of that batch.
+    pub position: Option<u64>,
+    /// The command that ends the transaction, for open ones.
+    pub abort_command: Option<String>,
+}
+
+/// The answer for one partition; `None` if the directory has no segment.
+///
+/// Reads only what is behind the newest snapshot, and the segment of the transaction that holds;
+/// the whole log only if a transaction is known to the snapshot alone.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn lso(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+) -> Result<Option<LsoRow>, Error> {
+    let Some(state) = load_partition_state(dir, checkpoints, options)? else {
+        return Ok(None);
+    };
+    let held_by = match holder(&state) {
+        Some(txn) => Some(held_by(dir, &state, options, txn)?),
+        None => None,
+    };
+    let (last_stable_offset_replayed, difference) =
+        replayed(dir, checkpoints, options, &state)?.unzip();
+    let last_stable_offset = state.offsets.last_stable_offset();
+    let high_watermark = state.offsets.high_watermark();
+    Ok(Some(LsoRow {
+        path: dir.path.display().to_string(),
+        topic: dir.topic().map(str::to_owned),
+        partition: dir.partition(),
+        log_start_offset: state.log_start_offset,
+        last_stable_offset,
+        first_unstable_offset: state.offsets.first_unstable_offset(),
+        high_watermark,
+        high_watermark_source: state.high_watermark_source.name(),
+        log_end_offset: state.log_end_offset,
+        lag: high_watermark.saturating_sub(last_stable_offset),
+        held_by,
+        last_stable_offset_replayed,
+        difference,
+        snapshot_offset: state.snapshot,
+        complete: state.incomplete.is_none(),
+        incomplete_reason: state.incomplete,
+    }))
+}
+
+/// The transaction whose first offset is the first unstable offset, if that is below the high
+/// watermark (`ProducerStateManager.firstUnstableOffset`).
+fn holder(state: &PartitionState) -> Option<TxnMetadata> {
+    if state.offsets.last_stable_offset() >= state.offsets.high_watermark() {
+        return None;
+    }
+    let open = state.manager.ongoing_txns();
+    let ended = state.manager.unreplicated_txns();
+    open.chain(ended)
+        .min_by_key(|txn| txn.first_offset.message_offset)
+        .copied()
+}
+
+fn held_by(
+    dir: &PartitionDir,
+    state: &PartitionState,
+    options: StateOptions,
+    txn: TxnMetadata,
+) -> Result<HeldBy, Error> {
+    let first_offset = txn.first_offset.message_offset;
+    let entry = state.manager.last_entry(txn.producer_id);
+    let place = if first_offset < state.log_start_offset {
+        None
+    } else {
+        find_batch(dir, options.io, first_offset)?
+    };
+    let place = place.filter(|place| place.base_offset == first_offset);
+    let kind = match (txn.last_offset, &place) {
+        (Some(_), _) => "unreplicated-marker",
+        (None, Some(_)) => "open-transaction",
+        (None, None) => "snapshot-only-transaction",
+    };
+    let known = |time: i64| (time != NO_TIMESTAMP).then_some(time);
+    Ok(HeldBy {
+        kind,
+        producer_id: txn.producer_id,
+        producer_epoch: entry.map(|entry| entry.producer_epoch()),
+        first_offset,
+        marker_offset: txn.last_offset,
+        start_timestamp: place.as_ref().and_then(|place| known(place.max_timestamp)),
+        last_timestamp: entry.and_then(|entry| known(entry.last_timestamp())),
+        position: place.as_ref().map(|place| place.position),
+        file: place.map(|place| place.file),
+        abort_command: match (txn.last_offset, dir.topic(), dir.partition()) {
+            (None, Some(topic), Some(partition)) => {
+                Some(abort_command(topic, partition, first_offset))
+            }
+            (Some(_), _, _) | (None, None, _) | (None, Some(_), None) => None,
+        },
+    })
+}
+
+/// The command that has the broker look up the producer of an open transaction and abort it
+/// (KIP-664).
+#[must_use]
+pub fn abort_command(topic: &str, partition: i32, start_offset: i64) -> String {
+    format!(
+        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} \
+         --partition {partition} --start-offset {start_offset}"
+    )
+}
+
+/// The last stable offset by the log alone, and why it differs, where a transaction is known to
+/// the snapshot alone.
+fn replayed(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+    state: &PartitionState,
+) -> Result<Option<(i64, String)>, Error> {
+    let gone = state
+        .manager
+        .ongoing_txns()
+        .find(|txn| txn.first_offset.message_offset < state.log_start_offset);
+    let (Some(gone), false) = (gone, options.from_scratch) else {
+        return Ok(None);
+    };
+    let options = StateOptions {
+        from_scratch: true,
+        ..options
+    };
+    let Some(replayed) = load_partition_state(dir, checkpoints, options)? else {
+        return Ok(None);
+    };
+    let replayed = replayed.offsets.last_stable_offset();
+    if replayed == state.offsets.last_stable_offset() {
+        return Ok(None);
+    }
+    let why = format!(
+        "the snapshot has an open transaction of producer {} from offset {}, and the log begins \
+         at {}",
+        gone.producer_id, gone.first_offset.message_offset, state.log_start_offset
+    );
+    Ok(Some((replayed, why)))
+}

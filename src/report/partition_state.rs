@@ -1,0 +1,378 @@
+//! What a broker knows of a partition's producers: the state as it loads it, or as the log alone
+//! tells it.
+//!
+//! Loading takes the newest usable snapshot and the batches behind it
+//! (`UnifiedLog.rebuildProducerState`); nothing is deleted or written here. A batch that would
+//! stop a broker is noted and passed over.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::format::producer_snapshot::ProducerSnapshot;
+use crate::log::batches::Entry;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::{FileEntry, PartitionDir};
+use crate::log::partition_walk::{find_batch, walk_partition};
+use crate::log::{Error, Io};
+use crate::state::{
+    Expiration, LogOffsetMetadata, LogOffsets, ProducerSnapshotRow, ProducerStateManager, Refusal,
+    SnapshotOffsets, StableOffsets, recover_batch,
+};
+
+/// How state is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateOptions {
+    /// How files are read.
+    pub io: Io,
+    /// Use no snapshot: replay from the log's first batch.
+    pub from_scratch: bool,
+    /// The state after all batches below this offset, instead of at the log end.
+    pub at_offset: Option<i64>,
+    /// Leave out producers of the snapshot that are too old by this clock; without it none is.
+    pub expiration: Option<Expiration>,
+    /// The high watermark, where the user knows better than the checkpoint.
+    pub high_watermark: Option<i64>,
+}
+
+/// Where the high watermark comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HighWatermarkSource {
+    /// `replication-offset-checkpoint`, which may be stale.
+    Checkpoint,
+    /// The user.
+    Given,
+    /// Nowhere: taken to be the log end.
+    Assumed,
+}
+
+impl HighWatermarkSource {
+    /// The word used in rows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Given => "given",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+/// A snapshot a broker would not use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableSnapshot {
+    /// Its offset.
+    pub offset: i64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A batch that would stop a broker that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedBatch {
+    /// Base offset of the batch.
+    pub base_offset: i64,
+    /// The rule it breaks.
+    pub refusal: Refusal,
+}
+
+/// The state of one partition.
+#[derive(Clone, Debug)]
+pub struct PartitionState {
+    /// Producers and transactions.
+    pub manager: ProducerStateManager,
+    /// Where the log starts.
+    pub log_start_offset: i64,
+    /// The offset after the last batch, or the offset asked for if that is lower.
+    pub log_end_offset: i64,
+    /// High watermark, first unstable and last stable offset.
+    pub offsets: StableOffsets,
+    /// Where the high watermark comes from.
+    pub high_watermark_source: HighWatermarkSource,
+    /// The snapshot the state was loaded from; `None` if it was replayed from the log start.
+    pub snapshot: Option<i64>,
+    /// Newer snapshots that are not readable as such.
+    pub unusable_snapshots: Vec<UnusableSnapshot>,
+    /// Batches that would stop a broker.
+    pub refused: Vec<RefusedBatch>,
+    /// Why the state may not be all a broker knew; `None` if it is complete.
+    pub incomplete: Option<String>,
+}
+
+/// Loads the state of a partition; `None` if the directory has no segment.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn load_partition_state(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+) -> Result<Option<PartitionState>, Error> {
+    let Some(first) = dir.segments.first() else {
+        return Ok(None);
+    };
+    let log_start_offset = log_start_offset(first.base_offset, checkpoints);
+    let mut loaded = Loaded::default();
+    if options.from_scratch {
+        loaded.manager.load_without_snapshot(log_start_offset);
+    } else {
+        loaded.take_newest_snapshot(dir, log_start_offset, options)?;
+    }
+    let log_end_offset = loaded.replay(dir, log_start_offset, options)?;
+    if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
+        loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
+    }
+    let incomplete = incomplete(&loaded, log_start_offset);
+    let mut manager = loaded.manager;
+    manager.update_map_end_offset(log_end_offset);
+
+    let log = DirOffsets::new(dir, options.io, log_end_offset);
+    let mut offsets = StableOffsets::new(log_start_offset, &manager, &log);
+    let (high_watermark, high_watermark_source) =
+        match (options.high_watermark, checkpoints.high_watermark) {
+            (Some(given), _) => (given, HighWatermarkSource::Given),
+            (None, Some(checkpoint)) => (checkpoint, HighWatermarkSource::Checkpoint),
+            (None, None) => (log_end_offset, HighWatermarkSource::Assumed),
+        };
+    let high_watermark = LogOffsetMetadata::offset_only(high_watermark.max(0));
+    // Refuses only a negative high watermark.
+    let _ = offsets.update_high_watermark(high_watermark, &mut manager, &log);
+    log.finish()?;
+    Ok(Some(PartitionState {
+        manager,
+        log_start_offset,
+        log_end_offset,
+        offsets,
+        high_watermark_source,
+        snapshot: loaded.snapshot,
+        unusable_snapshots: loaded.unusable,
+        refused: loaded.refused,
+        incomplete,
+    }))
+}
+
+/// `LogLoader.load`: the checkpoint counts if it lies above the first segment's base offset.
+#[must_use]
+pub fn log_start_offset(first_base_offset: i64, checkpoints: CheckpointedOffsets) -> i64 {
+    let checkpoint = checkpoints.log_start_offset;
+    checkpoint.map_or(first_base_offset, |it| it.max(first_base_offset))
+}
+
+fn incomplete(loaded: &Loaded, log_start_offset: i64) -> Option<String> {
+    (loaded.snapshot.is_none() && log_start_offset > 0).then(|| {
+        format!(
+            "the log begins at {log_start_offset} and no snapshot was used: what producers wrote \
+             before that is not known"
+        )
+    })
+}
+
+#[derive(Default)]
+struct Loaded {
+    manager: ProducerStateManager,
+    snapshot: Option<i64>,
+    unusable: Vec<UnusableSnapshot>,
+    refused: Vec<RefusedBatch>,
+}
+
+impl Loaded {
+    /// The newest snapshot a broker would use, at or below the offset asked for.
+    fn take_newest_snapshot(
+        &mut self,
+        dir: &PartitionDir,
+        log_start_offset: i64,
+        options: StateOptions,
+    ) -> Result<(), Error> {
+        let end = options.at_offset.unwrap_or(i64::MAX);
+        for offset in usable_snapshots(dir, log_start_offset, end).iter().rev() {
+            match read_snapshot(dir, options.io, *offset)? {
+                Some(Ok(rows)) => {
+                    let expiration = options.expiration.as_ref();
+                    self.manager.load_from_snapshot(rows, *offset, expiration);
+                    self.snapshot = Some(*offset);
+                    return Ok(());
+                }
+                Some(Err(reason)) => {
+                    let offset = *offset;
+                    self.unusable.push(UnusableSnapshot { offset, reason });
+                }
+                None => {}
+            }
+        }
+        self.manager.load_without_snapshot(log_start_offset);
+        Ok(())
+    }
+
+    /// Nothing is left between log start and log end: the snapshot there is what the broker knew
+    /// when it stopped. One that loads the directory deletes it, since it does not lie above the
+    /// log start (`ProducerStateManager.truncateAndReload`), and begins empty.
+    fn take_snapshot_of_emptied_log(
+        &mut self,
+        dir: &PartitionDir,
+        offset: i64,
+        options: StateOptions,
+    ) -> Result<(), Error> {
+        if let Some(Ok(rows)) = read_snapshot(dir, options.io, offset)? {
+            self.manager
+                .load_from_snapshot(rows, offset, options.expiration.as_ref());
+            self.snapshot = Some(offset);
+        }
+        Ok(())
+    }
+
+    /// Takes in the batches behind the snapshot; returns the end of the log.
+    fn replay(
+        &mut self,
+        dir: &PartitionDir,
+        log_start_offset: i64,
+        options: StateOptions,
+    ) -> Result<i64, Error> {
+        let from = self.snapshot.unwrap_or(log_start_offset);
+        let first = dir
+            .segments
+            .partition_point(|segment| segment.base_offset <= from);
+        let limit = options.at_offset.unwrap_or(i64::MAX);
+        let mut end = dir
+            .segments
+            .last()
+            .map_or(from, |segment| segment.base_offset)
+            .min(limit);
+        walk_partition(dir, options.io, first.saturating_sub(1), |_, entry| {
+            let last_offset = match &entry {
+                Entry::Batch(batch) => batch.header.last_offset(),
+                Entry::Legacy(entry) => entry.header.offset(),
+                Entry::Damage(_) => return Ok::<_, Error>(ControlFlow::Continue(())),
+            };
+            if last_offset >= limit {
+                end = limit;
+                return Ok(ControlFlow::Break(()));
+            }
+            end = end.max(last_offset.wrapping_add(1));
+            if let Entry::Batch(batch) = entry
+                && last_offset >= from
+            {
+                let marker = batch.marker()?;
+                if let Err(refusal) = recover_batch(&mut self.manager, batch.header, marker) {
+                    let base_offset = batch.header.base_offset();
+                    self.refused.push(RefusedBatch {
+                        base_offset,
+                        refusal,
+                    });
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(end)
+    }
+}
+
+/// Offsets of the snapshots a broker that loads the log keeps, ascending
+/// (`ProducerStateManager.removeStraySnapshots`, `truncateAndReload`).
+#[must_use]
+pub fn usable_snapshots(dir: &PartitionDir, log_start_offset: i64, end: i64) -> Vec<i64> {
+    let mut snapshots: SnapshotOffsets = snapshot_files(dir).map(|(offset, _)| offset).collect();
+    let bases: BTreeSet<i64> = dir
+        .segments
+        .iter()
+        .map(|segment| segment.base_offset)
+        .collect();
+    snapshots.remove_stray(&bases);
+    snapshots.remove_out_of_range(log_start_offset, end);
+    snapshots.iter().collect()
+}
+
+/// The snapshot files in use, by offset.
+pub fn snapshot_files(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> {
+    dir.files
+        .iter()
+        .filter_map(|file| match (&file.parsed.kind, file.parsed.state) {
+            (LogFileKind::ProducerSnapshot(offset), FileState::Live) => Some((*offset, file)),
+            _ => None,
+        })
+}
+
+/// The rows of the snapshot at `offset`; `None` if it is not there (any more), the inner error
+/// if it is not readable as one.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_snapshot(
+    dir: &PartitionDir,
+    io: Io,
+    offset: i64,
+) -> Result<Option<Result<Vec<ProducerSnapshotRow>, String>>, Error> {
+    let Some((_, file)) = snapshot_files(dir).find(|(it, _)| *it == offset) else {
+        return Ok(None);
+    };
+    let file = match MappedFile::open(&dir.file_path(file), io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let bytes = file.read_all()?;
+    let rows = match ProducerSnapshot::decode(&bytes) {
+        Ok(snapshot) => Ok(snapshot
+            .entries()
+            .iter()
+            .map(ProducerSnapshotRow::from)
+            .collect()),
+        Err(error) => Err(error.to_string()),
+    };
+    file.check_unchanged()?;
+    Ok(Some(rows))
+}
+
+/// Looks offsets up in the files of a partition.
+struct DirOffsets<'d> {
+    dir: &'d PartitionDir,
+    io: Io,
+    log_end_offset: i64,
+    failed: RefCell<Option<Error>>,
+}
+
+impl<'d> DirOffsets<'d> {
+    fn new(dir: &'d PartitionDir, io: Io, log_end_offset: i64) -> Self {
+        Self {
+            dir,
+            io,
+            log_end_offset,
+            failed: RefCell::new(None),
+        }
+    }
+
+    /// The error of a look-up, if one failed.
+    fn finish(self) -> Result<(), Error> {
+        self.failed.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+impl LogOffsets for DirOffsets<'_> {
+    fn log_end_offset(&self) -> LogOffsetMetadata {
+        LogOffsetMetadata::offset_only(self.log_end_offset)
+    }
+
+    fn maybe_convert_to_offset_metadata(&self, offset: i64) -> LogOffsetMetadata {
+        let first = self
+            .dir
+            .segments
+            .first()
+            .map_or(0, |segment| segment.base_offset);
+        if offset < first || offset >= self.log_end_offset {
+            return LogOffsetMetadata::offset_only(offset);
+        }
+        match find_batch(self.dir, self.io, offset) {
+            Ok(Some(place)) => LogOffsetMetadata {
+                message_offset: place.base_offset,
+                segment_base_offset: place.segment_base_offset,
+                relative_position_in_segment: i32::try_from(place.position).unwrap_or(i32::MAX),
+            },
+            Ok(None) => self.log_end_offset(),
+            Err(error) => {
+                self.failed.replace(Some(error));
+                LogOffsetMetadata::offset_only(offset)
+            }
+        }
+    }
+}

@@ -1,0 +1,535 @@
+//! `producers` and `lso` against Kafka: the live broker's answers beside the fixtures, the final
+//! state of every case, and the facts of every incident.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test ends where something is not as it should be"
+)]
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use kseg::format::file_name::FileState;
+use kseg::format::offset_index::OffsetIndexRows;
+use kseg::log::batches::Entry;
+use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
+use kseg::log::partition_dir::PartitionDir;
+use kseg::log::partition_walk::walk_partition;
+use kseg::report::lso::{LsoRow, lso};
+use kseg::report::partition_state::{StateOptions, load_partition_state};
+use kseg::report::producers::{ProducerRow, producers};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn open(path: &Path) -> (PartitionDir, CheckpointedOffsets) {
+    let dir = PartitionDir::open(path).unwrap();
+    let above = Checkpoints::read(path.parent().unwrap(), kseg::log::Io::Mmap);
+    let offsets = above.of(dir.topic().unwrap(), dir.partition().unwrap());
+    (dir, offsets)
+}
+
+fn producer_rows(path: &Path, options: StateOptions) -> Vec<ProducerRow> {
+    let (dir, offsets) = open(path);
+    let state = load_partition_state(&dir, offsets, options)
+        .unwrap()
+        .unwrap();
+    let mut rows = Vec::new();
+    producers(
+        &dir,
+        &state,
+        |_| true,
+        |row| {
+            rows.push(row);
+            Ok::<_, std::convert::Infallible>(())
+        },
+    )
+    .unwrap();
+    rows
+}
+
+fn lso_row(path: &Path, options: StateOptions) -> LsoRow {
+    let (dir, offsets) = open(path);
+    lso(&dir, offsets, options).unwrap().unwrap()
+}
+
+/// Directories directly below `path`, sorted.
+fn dirs(path: &Path) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    dirs.sort();
+    dirs
+}
+
+/// A number where Kafka says -1 for "none".
+fn minus_one<T: Into<i64>>(value: Option<T>) -> i64 {
+    value.map_or(-1, Into::into)
+}
+
+/// What describeProducers tells of a producer.
+fn described(row: &ProducerRow) -> Value {
+    serde_json::json!({
+        "producerId": row.producer_id,
+        "producerEpoch": minus_one(row.producer_epoch),
+        "lastSequence": minus_one(row.last_sequence),
+        "lastTimestamp": minus_one(row.last_timestamp),
+        "coordinatorEpoch": row.coordinator_epoch,
+        "currentTransactionStartOffset": row.current_txn_first_offset,
+    })
+}
+
+/// What a case's `activeProducers` tells of a producer.
+fn active(row: &ProducerRow) -> Value {
+    serde_json::json!({
+        "producerId": row.producer_id,
+        "producerEpoch": minus_one(row.producer_epoch),
+        "coordinatorEpoch": minus_one(row.coordinator_epoch),
+        "lastTimestamp": minus_one(row.last_timestamp),
+        "currentTxnFirstOffset": row.current_txn_first_offset,
+        "batchMetadata": row.batch_metadata.iter().map(|batch| serde_json::json!({
+            "firstSeq": batch.first_seq,
+            "lastSeq": batch.last_seq,
+            "firstOffset": batch.first_offset,
+            "lastOffset": batch.last_offset,
+            "offsetDelta": batch.offset_delta,
+            "timestamp": minus_one(batch.timestamp),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn fixtures_answer_as_the_live_broker_did() {
+    let mut compared = 0;
+    let mut wrong = Vec::new();
+    for fixture in dirs(&root().join("fixtures")) {
+        let expected = fixture.join("expected");
+        if !expected.is_dir() {
+            continue;
+        }
+        // Where the broker crashed, the answers were taken after it had come up again.
+        let recovered = fixture.join("recovered");
+        let data = if recovered.is_dir() {
+            recovered
+        } else {
+            fixture.join("data")
+        };
+        for partition in dirs(&data) {
+            let name = partition.file_name().unwrap().to_str().unwrap().to_owned();
+            let answers = expected.join(format!("{name}.json"));
+            if !answers.is_file() {
+                continue;
+            }
+            let answers = json(&answers);
+            let row = lso_row(&partition, StateOptions::default());
+            let what = format!("{}/{name}", fixture.file_name().unwrap().to_str().unwrap());
+            let offsets = &answers["offsets"];
+            let ours = [
+                ("earliest", row.log_start_offset),
+                ("latestReadUncommitted", row.high_watermark),
+                ("latestReadCommitted", row.last_stable_offset),
+            ];
+            for (key, ours) in ours {
+                if let Some(theirs) = offsets[key].as_i64() {
+                    compared += 1;
+                    if theirs != ours {
+                        wrong.push(format!("{what} {key}: broker {theirs}, kseg {ours}"));
+                    }
+                }
+            }
+            if let Some(theirs) = answers["activeProducers"].as_array() {
+                let ours: Vec<Value> = producer_rows(&partition, StateOptions::default())
+                    .iter()
+                    .map(described)
+                    .collect();
+                compared += 1;
+                let mut theirs = theirs.clone();
+                theirs.sort_by_key(|it| it["producerId"].as_i64());
+                if theirs != ours {
+                    wrong.push(format!(
+                        "{what} producers:\n  broker {theirs:?}\n  kseg   {ours:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {compared} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(compared > 150, "{compared}");
+}
+
+/// What a run did that no file keeps, by the steps of its scenario.
+struct Memory {
+    /// The state was loaded from files once more, so older batches and ended transactions are
+    /// forgotten, and expired producers may be.
+    reloaded: bool,
+    /// All snapshots were deleted between a stop and a start.
+    state_was_lost: bool,
+    /// Producers can have been forgotten for their age.
+    may_expire: bool,
+    /// Records or segments were deleted or cut off, so the log no longer shows all that happened.
+    log_was_cut: bool,
+}
+
+impl Memory {
+    fn of(scenario: &Value) -> Self {
+        let steps: Vec<&str> = scenario["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|step| step.as_object().unwrap().keys().next().unwrap().as_str())
+            .collect();
+        let any = |names: &[&str]| steps.iter().any(|step| names.contains(step));
+        Self {
+            reloaded: any(&["reopen", "truncateTo"]),
+            state_was_lost: scenario["steps"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|step| step["reopen"]["deleteSnapshots"] == true),
+            may_expire: any(&["advanceClock", "removeExpiredProducers"]),
+            log_was_cut: any(&[
+                "truncateTo",
+                "truncateFullyAndStartAt",
+                "deleteRecordsBefore",
+                "deleteOldSegments",
+            ]),
+        }
+    }
+
+    fn is_all_on_disk(&self) -> bool {
+        !self.reloaded && !self.may_expire && !self.log_was_cut
+    }
+}
+
+fn batches(producer: &Value) -> Vec<[i64; 4]> {
+    let number = |batch: &Value, key: &str| batch[key].as_i64().unwrap();
+    let batches = producer["batchMetadata"].as_array().unwrap().iter();
+    batches
+        .map(|batch| {
+            ["firstSeq", "lastSeq", "firstOffset", "lastOffset"].map(|key| number(batch, key))
+        })
+        .collect()
+}
+
+/// How a producer rebuilt from the files may differ from the one in the broker's memory: one side
+/// may remember older batches than the other, and the oldest batch after a reload carries the
+/// time of a later marker.
+fn same_but_for_memory(ours: &Value, theirs: &Value) -> bool {
+    let fields = [
+        "producerEpoch",
+        "coordinatorEpoch",
+        "lastTimestamp",
+        "currentTxnFirstOffset",
+    ];
+    let (mine, other) = (batches(ours), batches(theirs));
+    fields.iter().all(|field| ours[field] == theirs[field])
+        && (mine.ends_with(&other) || other.ends_with(&mine))
+        && mine.is_empty() == other.is_empty()
+}
+
+/// Producers that differ between the files and the broker's memory for no reason that the run
+/// gives.
+fn unexplained<'a>(
+    ours: &'a [Value],
+    theirs: &'a [Value],
+    memory: &'a Memory,
+) -> impl Iterator<Item = String> + 'a {
+    let find = |rows: &'a [Value], id: &Value| rows.iter().find(|it| &it["producerId"] == id);
+    let wrong = ours.iter().filter_map(move |producer| {
+        let other = find(theirs, &producer["producerId"]);
+        let right = match other {
+            Some(other) => {
+                same_but_for_memory(producer, other) || memory.log_was_cut || memory.state_was_lost
+            }
+            None => memory.may_expire || memory.reloaded,
+        };
+        (!right).then(|| format!("ours {producer}, theirs {other:?}"))
+    });
+    let missing = theirs.iter().filter_map(move |other| {
+        let missing = find(ours, &other["producerId"]).is_none() && !memory.log_was_cut;
+        missing.then(|| format!("misses {other}"))
+    });
+    wrong.chain(missing)
+}
+
+#[test]
+fn cases_give_their_producers() {
+    let mut exact = 0;
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let memory = Memory::of(&case.scenario);
+        let end = &case.result["final"];
+        let theirs = end["activeProducers"].as_array().unwrap();
+        let scratch = StateOptions {
+            from_scratch: true,
+            ..StateOptions::default()
+        };
+        let replayed: Vec<Value> = producer_rows(&case.partition, scratch)
+            .iter()
+            .map(active)
+            .collect();
+        let loaded: Vec<Value> = producer_rows(&case.partition, StateOptions::default())
+            .iter()
+            .map(active)
+            .collect();
+        let name = &case.name;
+        exact += u32::from(&replayed == theirs);
+        if memory.is_all_on_disk() && &replayed != theirs {
+            wrong.push(format!(
+                "{name}: replayed\n  ours   {replayed:?}\n  theirs {theirs:?}"
+            ));
+        }
+        for (how, ours) in [("replayed", &replayed), ("loaded", &loaded)] {
+            let unexplained = unexplained(ours, theirs, &memory);
+            wrong.extend(unexplained.map(|what| format!("{name}: {how}: {what}")));
+        }
+        // A clean stop leaves a snapshot at the end: it is the state a broker loads.
+        let snapshot = end["producerSnapshots"].as_array().unwrap().last();
+        if let Some(snapshot) = snapshot.filter(|it| it["offset"] == end["logEndOffset"]) {
+            let mut rows = snapshot["producers"].as_array().unwrap().clone();
+            rows.sort_by_key(|it| it["producerId"].as_i64());
+            if rows != loaded {
+                wrong.push(format!(
+                    "{name}: loaded\n  ours   {loaded:?}\n  theirs {rows:?}"
+                ));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(
+        exact >= 120,
+        "only {exact} cases are equal to the last batch"
+    );
+}
+
+/// The last stable offset as loaded, and as replayed, is the one the run ended with, except:
+///
+/// - as loaded, a transaction that had ended below the snapshot and whose marker is not below the
+///   high watermark is forgotten;
+/// - as replayed, such a transaction comes back though the run forgot it at a restart;
+/// - after a truncation the run's first unstable offset can be a stale one.
+#[test]
+fn cases_give_their_last_stable_offset() {
+    let mut equal = (0, 0);
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let end = &case.result["final"];
+        let theirs = end["lastStableOffset"].as_i64().unwrap();
+        let unreplicated = |offset: i64| {
+            let txns = end["unreplicatedTransactions"].as_array().unwrap();
+            txns.iter()
+                .any(|txn| txn["firstOffset"].as_i64() == Some(offset))
+        };
+        let memory = Memory::of(&case.scenario);
+        let loaded = lso_row(&case.partition, StateOptions::default());
+        let scratch = StateOptions {
+            from_scratch: true,
+            ..StateOptions::default()
+        };
+        let replayed = lso_row(&case.partition, scratch);
+        let name = &case.name;
+        for (how, row) in [("loaded", &loaded), ("replayed", &replayed)] {
+            let offsets = [
+                ("logStartOffset", row.log_start_offset),
+                ("logEndOffset", row.log_end_offset),
+                ("highWatermark", row.high_watermark),
+            ];
+            for (key, ours) in offsets {
+                let cut_inside_batch = key != "logStartOffset" && memory.log_was_cut;
+                if end[key].as_i64() != Some(ours) && !cut_inside_batch {
+                    wrong.push(format!(
+                        "{name}: {how} {key}: ours {ours}, theirs {}",
+                        end[key]
+                    ));
+                }
+            }
+        }
+        let forgotten = unreplicated(theirs) || memory.log_was_cut;
+        equal.0 += u32::from(loaded.last_stable_offset == theirs);
+        if loaded.last_stable_offset != theirs && !forgotten {
+            wrong.push(format!(
+                "{name}: loaded {}, theirs {theirs}",
+                loaded.last_stable_offset
+            ));
+        }
+        let ended = replayed
+            .held_by
+            .as_ref()
+            .is_some_and(|it| it.kind == "unreplicated-marker");
+        equal.1 += u32::from(replayed.last_stable_offset == theirs);
+        if replayed.last_stable_offset != theirs && !(memory.reloaded && ended) {
+            wrong.push(format!(
+                "{name}: replayed {}, theirs {theirs}",
+                replayed.last_stable_offset
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(equal.0 >= 155 && equal.1 >= 160, "{equal:?}");
+}
+
+struct Case {
+    name: String,
+    partition: PathBuf,
+    scenario: Value,
+    result: Value,
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    let groups = dirs(&root().join("cases")).into_iter();
+    groups.flat_map(|group| dirs(&group)).map(|case| Case {
+        name: case.file_name().unwrap().to_str().unwrap().to_owned(),
+        partition: dirs(&case).remove(0),
+        scenario: json(&case.join("scenario.json")),
+        result: json(&case.join("result.json")),
+    })
+}
+
+/// A producer as `expected.json` of an incident writes it.
+fn incident_producer(row: &ProducerRow) -> Value {
+    serde_json::json!({
+        "producerId": row.producer_id,
+        "producerEpoch": minus_one(row.producer_epoch),
+        "coordinatorEpoch": minus_one(row.coordinator_epoch),
+        "lastSequence": minus_one(row.last_sequence),
+        "lastDataOffset": minus_one(row.last_offset),
+        "lastTimestamp": minus_one(row.last_timestamp),
+        "currentTxnFirstOffset": row.current_txn_first_offset,
+        "batches": row.batch_metadata.iter().map(|batch| serde_json::json!({
+            "firstSequence": batch.first_seq,
+            "lastSequence": batch.last_seq,
+            "firstOffset": batch.first_offset,
+            "lastOffset": batch.last_offset,
+            "timestamp": minus_one(batch.timestamp),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn incidents_have_their_offsets_and_producers() {
+    let mut compared = 0;
+    let mut exact = 0;
+    let mut wrong = Vec::new();
+    for incident in dirs(&root().join("fixtures/incidents")) {
+        let expected = json(&incident.join("expected.json"));
+        let name = incident.file_name().unwrap().to_str().unwrap().to_owned();
+        let partitions = expected["partitions"].as_object().unwrap();
+        for (path, facts) in partitions {
+            let partition = incident.join("data").join(path);
+            let scratch = StateOptions {
+                from_scratch: true,
+                ..StateOptions::default()
+            };
+            let row = lso_row(&partition, scratch);
+            let offsets = [
+                ("logStartOffset", row.log_start_offset),
+                ("logEndOffset", row.log_end_offset),
+                ("highWatermark", row.high_watermark),
+                ("lastStableOffset", row.last_stable_offset),
+            ];
+            for (key, ours) in offsets {
+                if let Some(theirs) = facts[key].as_i64() {
+                    compared += 1;
+                    if theirs != ours {
+                        wrong.push(format!("{name}/{path} {key}: Kafka {theirs}, kseg {ours}"));
+                    }
+                }
+            }
+            if let Some(theirs) = facts["producersReplayed"].as_array() {
+                let ours: Vec<Value> = producer_rows(&partition, scratch)
+                    .iter()
+                    .map(incident_producer)
+                    .collect();
+                compared += 1;
+                exact += u32::from(theirs == &ours);
+                let reduced: Vec<Value> = ours.iter().map(after_restart).collect();
+                if theirs != &ours && theirs != &reduced && !is_loaded_differently(&partition) {
+                    wrong.push(format!(
+                        "{name}/{path}:\n  Kafka {theirs:?}\n  kseg  {ours:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {compared} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(compared > 250 && exact > 50, "{compared} {exact}");
+}
+
+/// Where Kafka had to recover a segment to load a copy, the state went through a snapshot: the
+/// last batch of each producer, with the time of a later marker.
+fn after_restart(producer: &Value) -> Value {
+    let mut producer = producer.clone();
+    let last = producer["batches"].as_array().unwrap().last().cloned();
+    producer["batches"] = last
+        .map(|mut batch| {
+            batch["timestamp"] = producer["lastTimestamp"].clone();
+            batch
+        })
+        .into_iter()
+        .collect();
+    producer
+}
+
+/// Whether loading changes the log itself before any state is built from it, so that the answer
+/// is about other batches: a replacement of the cleaner that is put into place, an index that
+/// hides the end of the log, a segment that is split.
+fn is_loaded_differently(partition: &Path) -> bool {
+    let dir = PartitionDir::open(partition).unwrap();
+    let has_swap = dir
+        .files
+        .iter()
+        .any(|file| file.parsed.state == FileState::Swap);
+    let index_past_end = dir.segments.iter().any(|segment| {
+        let size = dir.file(segment.log).unwrap().size_in_bytes;
+        let Some(index) = segment.offset_index else {
+            return false;
+        };
+        let bytes = fs::read(dir.file_path(dir.file(index).unwrap())).unwrap();
+        let last = OffsetIndexRows::decode(&bytes)
+            .rows()
+            .last()
+            .map(|row| row.position());
+        last.is_some_and(|position| i64::from(position) >= i64::try_from(size).unwrap())
+    });
+    let mut overflows = false;
+    walk_partition(&dir, kseg::log::Io::Mmap, 0, |at, entry| {
+        if let Entry::Batch(batch) = entry {
+            let relative = batch.header.last_offset() - at.base_offset;
+            overflows |= relative > i64::from(i32::MAX);
+        }
+        Ok::<_, kseg::log::Error>(ControlFlow::Continue(()))
+    })
+    .unwrap();
+    has_swap || index_past_end || overflows
+}

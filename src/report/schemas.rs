@@ -7,9 +7,10 @@ use super::dump::DumpRow;
 use super::ls::LsRow;
 use super::lso::LsoRow;
 use super::producers::ProducersRow;
+use crate::append::scenario::WriteRow;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "lso"];
+pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "lso", "write"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -19,6 +20,7 @@ pub fn of(command: &str) -> Option<Schema> {
         "dump" => Some(document::<DumpRow<'_>>("dump")),
         "producers" => Some(document::<ProducersRow>("producers")),
         "lso" => Some(document::<LsoRow>("lso")),
+        "write" => Some(document::<WriteRow>("write")),
         _ => None,
     }
 }

@@ -77,6 +77,19 @@ impl StepResult {
     }
 }
 
+/// A row of `kseg write`: a step's result and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WriteRow {
+    /// Topic of the partition.
+    pub topic: String,
+    /// Number of the partition.
+    pub partition: i32,
+    /// What became of the step.
+    #[serde(flatten)]
+    pub result: StepResult,
+}
+
 /// Where the bytes of an append went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

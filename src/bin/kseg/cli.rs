@@ -95,6 +95,7 @@ pub(crate) enum Command {
     Dump(cmd::dump::DumpArgs),
     Producers(cmd::producers::ProducersArgs),
     Lso(cmd::lso::LsoArgs),
+    Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
         Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
+        Some(Command::Write(args)) => cmd::write::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),
     };

@@ -7,3 +7,4 @@ pub(crate) mod lso;
 pub(crate) mod overview;
 pub(crate) mod producers;
 pub(crate) mod schema;
+pub(crate) mod write;

@@ -111,7 +111,7 @@ impl FromLog<'_> {
             log_end_offset: 0,
             now_ms: DEFAULT_START_TIME_MS,
             latest_epoch: 0,
-            is_active_empty: true,
+            segment_base_offset: 0,
             steps: Vec::new(),
         };
         let mut steps = 0;
@@ -230,7 +230,7 @@ struct Retrace {
     log_end_offset: i64,
     now_ms: i64,
     latest_epoch: i32,
-    is_active_empty: bool,
+    segment_base_offset: i64,
     steps: Vec<Step>,
 }
 
@@ -245,6 +245,7 @@ type Reason = String;
 impl Retrace {
     /// Gets to a segment that begins at `base_offset`.
     fn begin_segment(&mut self, index: usize, base_offset: i64) {
+        self.segment_base_offset = base_offset;
         if index == 0 {
             if base_offset != 0 {
                 let offset = base_offset;
@@ -279,7 +280,6 @@ impl Retrace {
             self.log_end_offset = base_offset;
         }
         self.steps.push(Step::Roll);
-        self.is_active_empty = true;
     }
 
     fn batch(&mut self, batch: &Batch<'_>) -> Result<Result<(), Reason>, log::Error> {
@@ -308,6 +308,10 @@ impl Retrace {
         }
         if header.base_offset() < self.log_end_offset {
             return Err(format!("it lies below offset {}", self.log_end_offset));
+        }
+        let reach = header.last_offset().wrapping_sub(self.segment_base_offset);
+        if i32::try_from(reach).is_err() {
+            return Err("it lies too far above its segment's base offset".to_owned());
         }
         self.follow_clock(header)?;
         let marker = if attributes.is_control() && header.records_count() > 0 {
@@ -338,7 +342,6 @@ impl Retrace {
         self.steps.push(step);
         self.log_end_offset = header.next_offset();
         self.latest_epoch = header.partition_leader_epoch();
-        self.is_active_empty = false;
         Ok(())
     }
 

@@ -1,6 +1,12 @@
 //! Every case of `cases/`, written by kseg and compared with what Kafka wrote: the verdict and
 //! every field of every step, the state in the end, and every byte of every file.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
 mod common;
 
 use std::path::Path;

@@ -4,6 +4,12 @@
 //! `KSEG_DIFFERENTIAL` names a folder whose sub-folders are cases as in `cases/`. Cases that
 //! differ are copied into the folder that `KSEG_FOUND` names.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
 mod common;
 
 use std::env;

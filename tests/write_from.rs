@@ -1,5 +1,11 @@
 //! A partition to a scenario and back: the `.log` bytes are the same.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -30,7 +36,12 @@ fn logs(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files_below(dir)
         .into_iter()
         .filter(|file| file.extension().is_some_and(|extension| extension == "log"))
-        .map(|file| (file.strip_prefix(dir).unwrap().to_owned(), fs::read(&file).unwrap()))
+        .map(|file| {
+            (
+                file.strip_prefix(dir).unwrap().to_owned(),
+                fs::read(&file).unwrap(),
+            )
+        })
         .collect()
 }
 
@@ -75,7 +86,11 @@ fn round_trip(dir: &Path) -> Result<bool, String> {
     let wanted = logs(dir);
     let names = |logs: &BTreeMap<PathBuf, Vec<u8>>| logs.keys().cloned().collect::<Vec<_>>();
     if names(&got) != names(&wanted) {
-        return Err(format!("segments {:?}, expected {:?}", names(&got), names(&wanted)));
+        return Err(format!(
+            "segments {:?}, expected {:?}",
+            names(&got),
+            names(&wanted)
+        ));
     }
     for (name, bytes) in &wanted {
         if got.get(name) != Some(bytes) {
@@ -98,7 +113,12 @@ fn check(folder: &str) -> (usize, Vec<PathBuf>) {
         failures.is_empty(),
         "{} differ\n{}",
         failures.len(),
-        failures.iter().take(20).cloned().collect::<Vec<_>>().join("\n")
+        failures
+            .iter()
+            .take(20)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n")
     );
     (same, unsaid)
 }
@@ -114,7 +134,11 @@ fn every_case_comes_back() {
 fn logs_of_brokers_come_back_or_name_the_batch() {
     let (same, unsaid) = check("fixtures");
     // Magic 0 and 1, KRaft control records, delete horizons, damage.
-    assert!(same > 100 && unsaid.len() < same, "{same} came back, {} not", unsaid.len());
+    assert!(
+        same > 100 && unsaid.len() < same,
+        "{same} came back, {} not",
+        unsaid.len()
+    );
 }
 
 #[test]

@@ -4,12 +4,12 @@
 
 use super::error::{Error, Rejection};
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::format::NO_TIMESTAMP;
 use crate::format::record_batch::{
     CompressionType, HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, MAGIC_V2,
     MIN_BATCH_LENGTH, RecordBatchHeader,
 };
-use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::state::AppendOrigin;
 
 /// Splits bytes into batches as Kafka does: a part of a batch at the end is left out.
@@ -39,7 +39,9 @@ impl<'a> BatchesIn<'a> {
         if rest.len() < HEADER_SIZE_UP_TO_MAGIC {
             return Ok(None);
         }
-        let magic = rest.get(MAGIC_POSITION).map_or(0, |byte| byte.cast_signed());
+        let magic = rest
+            .get(MAGIC_POSITION)
+            .map_or(0, |byte| byte.cast_signed());
         if !(0..=MAGIC_V2).contains(&magic) {
             return Err(corrupt("magic", i64::from(magic), 0));
         }

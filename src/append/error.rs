@@ -235,12 +235,19 @@ impl Rejection {
             | Self::BaseSequence(_)
             | Self::Keys(_) => "InvalidRecordException",
             // A stream the codec refuses comes out of Kafka's iterator as the base class.
-            Self::Records(error) => match error.kind {
-                DecodeErrorKind::Compressed { .. }
-                | DecodeErrorKind::OverLimit { .. }
-                | DecodeErrorKind::UnknownCodec { .. } => "KafkaException",
-                _ => "InvalidRecordException",
-            },
+            Self::Records(error) => {
+                let is_codec = matches!(
+                    error.kind,
+                    DecodeErrorKind::Compressed { .. }
+                        | DecodeErrorKind::OverLimit { .. }
+                        | DecodeErrorKind::UnknownCodec { .. }
+                );
+                if is_codec {
+                    "KafkaException"
+                } else {
+                    "InvalidRecordException"
+                }
+            }
             Self::BatchTooLarge { .. } => "RecordTooLargeException",
             Self::Corrupt { .. } | Self::CorruptHeader(_) => "CorruptRecordException",
             Self::Timestamps(_) => "InvalidTimestampException",

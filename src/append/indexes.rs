@@ -83,7 +83,9 @@ impl OffsetIndex {
     }
 
     pub(super) fn entry(&self, slot: usize) -> Option<OffsetPosition> {
-        self.file.entry(slot).map(|e| offset_of(e, self.base_offset))
+        self.file
+            .entry(slot)
+            .map(|e| offset_of(e, self.base_offset))
     }
 
     /// The last entry at or below `target`, else the beginning (`OffsetIndex.lookup`).

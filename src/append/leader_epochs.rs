@@ -35,12 +35,11 @@ impl LeaderEpochs {
             epochs: BTreeMap::new(),
         };
         if !bytes.is_empty() {
-            let read = LeaderEpochCheckpoint::decode(&bytes).map_err(|source| {
-                log::Error::Decode {
+            let read =
+                LeaderEpochCheckpoint::decode(&bytes).map_err(|source| log::Error::Decode {
                     path: epochs.path.clone(),
                     source,
-                }
-            })?;
+                })?;
             for entry in read.entries {
                 epochs.put(entry)?;
             }
@@ -50,10 +49,12 @@ impl LeaderEpochs {
 
     /// The entries, ascending.
     pub(super) fn entries(&self) -> impl Iterator<Item = EpochEntry> + '_ {
-        self.epochs.iter().map(|(&epoch, &start_offset)| EpochEntry {
-            epoch,
-            start_offset,
-        })
+        self.epochs
+            .iter()
+            .map(|(&epoch, &start_offset)| EpochEntry {
+                epoch,
+                start_offset,
+            })
     }
 
     pub(super) fn latest_epoch(&self) -> Option<i32> {

@@ -288,8 +288,7 @@ impl LogLoader<'_> {
     /// `UnifiedLog.deleteProducerSnapshots`, as the loader calls it: with the snapshots known
     /// before recovery.
     fn delete_snapshots_of(&mut self, base_offsets: &[i64]) -> Result<(), Error> {
-        let files =
-            rename_snapshots_of(&self.log.dir.clone(), self.manager, base_offsets)?;
+        let files = rename_snapshots_of(&self.log.dir.clone(), self.manager, base_offsets)?;
         self.background.delete_later(files, &self.log.config);
         Ok(())
     }

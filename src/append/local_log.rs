@@ -233,7 +233,11 @@ impl LocalLog {
         }
         let floor = self.segments.range(..=from).next_back();
         let floor = floor.map_or(i64::MIN, |(base, _)| *base);
-        Ok(self.segments.range(floor..to).map(|(base, _)| *base).collect())
+        Ok(self
+            .segments
+            .range(floor..to)
+            .map(|(base, _)| *base)
+            .collect())
     }
 
     /// Flushes what lies below the offset (`UnifiedLog.flush`, `LocalLog.flush`,
@@ -278,8 +282,7 @@ impl LocalLog {
                 return Ok(LogOffsetMetadata {
                     message_offset: found.base_offset,
                     segment_base_offset: *base_offset,
-                    relative_position_in_segment: i32::try_from(found.position)
-                        .unwrap_or(i32::MAX),
+                    relative_position_in_segment: i32::try_from(found.position).unwrap_or(i32::MAX),
                 });
             }
         }

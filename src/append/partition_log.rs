@@ -124,7 +124,9 @@ impl PartitionLog {
         let log_start_offset = loader.load()?;
         let due_ms = now_ms.saturating_add(interval_ms);
         let expire = Task::ExpireProducers;
-        background.scheduler.schedule_every(expire, due_ms, interval_ms);
+        background
+            .scheduler
+            .schedule_every(expire, due_ms, interval_ms);
         if log.recovery_point() < log_start_offset {
             log.set_recovery_point(log_start_offset);
         }
@@ -248,7 +250,10 @@ impl PartitionLog {
     /// The active segment and the bytes in it.
     #[must_use]
     pub fn active_segment(&self) -> (i64, u64) {
-        let size = self.log.active_ref().map_or(0, super::segment::LogSegment::size);
+        let size = self
+            .log
+            .active_ref()
+            .map_or(0, super::segment::LogSegment::size);
         (self.log.active_base_offset(), size)
     }
 
@@ -330,7 +335,9 @@ impl PartitionLog {
         request: &VerificationRequest,
     ) -> Result<VerificationGuard, Error> {
         let now_ms = self.background.now_ms;
-        Ok(self.manager.maybe_start_transaction_verification(request, now_ms)?)
+        Ok(self
+            .manager
+            .maybe_start_transaction_verification(request, now_ms)?)
     }
 
     /// Appends one batch, as a client or a coordinator sends it: base offset 0, no leader epoch.
@@ -392,7 +399,10 @@ impl PartitionLog {
     }
 
     fn check_size(&self, validated: &Validated) -> Result<(), Rejection> {
-        let size = validated.rebuilt.as_ref().map_or(0, |rebuilt| rebuilt.len() as u64);
+        let size = validated
+            .rebuilt
+            .as_ref()
+            .map_or(0, |rebuilt| rebuilt.len() as u64);
         let max = self.log.config.max_message_bytes;
         if size > u64::try_from(max).unwrap_or(0) {
             return Err(Rejection::BatchTooLarge { size, max });
@@ -446,7 +456,8 @@ impl PartitionLog {
         let mut batches = Vec::with_capacity(1);
         for batch in BatchesIn::new(records) {
             let (header, bytes) = batch?;
-            self.epochs.assign(header.partition_leader_epoch(), header.base_offset())?;
+            self.epochs
+                .assign(header.partition_leader_epoch(), header.base_offset())?;
             batches.push((header, marker_in(header, bytes)?));
         }
         let size = records.len() as u64;
@@ -476,9 +487,14 @@ impl PartitionLog {
         self.log.append(last_offset, records)?;
         self.high_watermark_follows_end()?;
         let mut rows = Vec::new();
-        let taken = self.manager.append(accepted, last_offset, |row| rows.push(row));
+        let taken = self
+            .manager
+            .append(accepted, last_offset, |row| rows.push(row));
         for row in rows {
-            self.log.active()?.txn_index.append(&super::aborted_txn(&row))?;
+            self.log
+                .active()?
+                .txn_index
+                .append(&super::aborted_txn(&row))?;
         }
         taken?;
         self.with_offsets(|offsets, manager, lookup| {
@@ -542,7 +558,9 @@ impl PartitionLog {
         self.manager.update_map_end_offset(base_offset);
         take_snapshot(&self.log.dir, &mut self.manager, false)?;
         self.high_watermark_follows_end()?;
-        self.background.soon(Task::FlushLog { offset: base_offset });
+        self.background.soon(Task::FlushLog {
+            offset: base_offset,
+        });
         Ok(base_offset)
     }
 
@@ -673,7 +691,8 @@ impl PartitionLog {
         offset: i64,
         log_start_offset: i64,
     ) -> Result<(), Error> {
-        self.log.truncate_fully_and_start_at(offset, &mut self.background)?;
+        self.log
+            .truncate_fully_and_start_at(offset, &mut self.background)?;
         self.epochs.clear()?;
         for snapshot in self.manager.truncate_fully_and_start_at(offset) {
             text_file::remove_if_exists(&snapshot_path(&self.log.dir, snapshot))?;

@@ -73,10 +73,7 @@ impl PartitionLog {
             };
             let upper_bound_offset = next.unwrap_or(log_end_offset);
             let is_last_and_empty = next.is_none() && segment.size() == 0;
-            if high_watermark < upper_bound_offset
-                || !is_old(segment, next)?
-                || is_last_and_empty
-            {
+            if high_watermark < upper_bound_offset || !is_old(segment, next)? || is_last_and_empty {
                 break;
             }
             deletable.push(base_offset);
@@ -98,11 +95,17 @@ impl PartitionLog {
         }
         if let Some(last) = deletable.last() {
             let after = last.saturating_add(1);
-            let next = self.log.segments.range(after..).next().map(|(base, _)| *base);
+            let next = self
+                .log
+                .segments
+                .range(after..)
+                .next()
+                .map(|(base, _)| *base);
             if let Some(log_start_offset) = next {
                 self.maybe_increment_log_start_offset(log_start_offset)?;
             }
-            self.log.remove_and_delete(&deletable, &mut self.background)?;
+            self.log
+                .remove_and_delete(&deletable, &mut self.background)?;
         }
         self.delete_snapshots_of(&deletable)?;
         Ok(count)

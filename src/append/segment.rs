@@ -101,7 +101,11 @@ impl LogSegment {
                 base_offset,
                 max,
             ),
-            time_index: LazyIndex::new(index(LogFileKind::TimeIndex(base_offset)), base_offset, max),
+            time_index: LazyIndex::new(
+                index(LogFileKind::TimeIndex(base_offset)),
+                base_offset,
+                max,
+            ),
             txn_index: TransactionIndex::open(index(LogFileKind::TransactionIndex(base_offset)))?,
             index_interval_bytes: u64::try_from(config.index_interval_bytes).unwrap_or(0),
             created_ms: now_ms,
@@ -477,7 +481,8 @@ impl LogSegment {
         let path = deleted(&self.path);
         fs::rename(&self.path, &path).map_err(|source| Error::io(&self.path, source))?;
         self.path = path;
-        self.offset_index.rename(deleted(self.offset_index.path()))?;
+        self.offset_index
+            .rename(deleted(self.offset_index.path()))?;
         self.time_index.rename(deleted(self.time_index.path()))?;
         self.txn_index.rename(deleted(self.txn_index.path()))?;
         self.is_deleted = true;

@@ -18,9 +18,7 @@ use crate::format::producer_snapshot::{
 };
 use crate::log::batches::Batch;
 use crate::state::rebuild::BatchVisitor;
-use crate::state::{
-    ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets,
-};
+use crate::state::{ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets};
 
 /// The path of a snapshot.
 pub(super) fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
@@ -151,11 +149,7 @@ impl ProducerStateLog for StateFiles<'_> {
         remove_if_exists(&snapshot_path(&self.log.dir, offset))
     }
 
-    fn write_snapshot(
-        &mut self,
-        offset: i64,
-        manager: &ProducerStateManager,
-    ) -> Result<(), Error> {
+    fn write_snapshot(&mut self, offset: i64, manager: &ProducerStateManager) -> Result<(), Error> {
         write_snapshot(&self.log.dir, offset, manager, self.log.config.fsync)
     }
 

@@ -67,12 +67,11 @@ impl LogValidator {
         let header = *RecordBatchHeader::ref_from(batch).map_err(Rejection::CorruptHeader)?;
         let target = validation.config.compression_type.target(source);
         let is_plain = source == CompressionType::NONE && target == CompressionType::NONE;
-        let is_plain_control =
-            source == CompressionType::NONE && header.attributes().is_control();
+        let is_plain_control = source == CompressionType::NONE && header.attributes().is_control();
         validation.validate_batch(&header)?;
         let seen = self.look_at_records(&header, records_of(batch), validation)?;
-        let in_place = is_plain
-            || ((source == target || is_plain_control) && seen.offsets_are_consecutive);
+        let in_place =
+            is_plain || ((source == target || is_plain_control) && seen.offsets_are_consecutive);
         if !in_place {
             return self.rebuild(&header, records_of(batch), target, validation);
         }
@@ -102,8 +101,7 @@ impl LogValidator {
         };
         let mut errors = RecordErrors::default();
         let decompressor = &mut self.decompressor;
-        let iterator =
-            RecordIterator::decompress(header, records, decompressor, MAX_DECOMPRESSED);
+        let iterator = RecordIterator::decompress(header, records, decompressor, MAX_DECOMPRESSED);
         for record in iterator.map_err(Rejection::Records)? {
             let record = record.map_err(Rejection::Records)?;
             validation.validate_record(header, &record, &mut errors);
@@ -140,8 +138,7 @@ impl LogValidator {
         })?;
         let mut headers: Vec<RecordHeader<'_>> = Vec::new();
         let decompressor = &mut self.decompressor;
-        let iterator =
-            RecordIterator::decompress(header, records, decompressor, MAX_DECOMPRESSED);
+        let iterator = RecordIterator::decompress(header, records, decompressor, MAX_DECOMPRESSED);
         for record in iterator.map_err(Rejection::Records)? {
             let record = record.map_err(Rejection::Records)?;
             headers.clear();
@@ -206,8 +203,7 @@ impl Validation<'_> {
             errors.keys += 1;
             return;
         }
-        let is_create_time =
-            self.config.message_timestamp_type == TimestampType::CreateTime;
+        let is_create_time = self.config.message_timestamp_type == TimestampType::CreateTime;
         if is_create_time && record.timestamp != NO_TIMESTAMP {
             let age = self.now_ms.wrapping_sub(record.timestamp);
             if age > self.config.message_timestamp_before_max_ms
@@ -255,7 +251,9 @@ impl Validation<'_> {
         }
         match batch.first_chunk_mut::<HEADER_SIZE>() {
             Some(place) => *place = RecordBatchHeader::from(fields).as_array(),
-            None => RecordBatchHeader::ref_from(batch).map(drop).map_err(truncated)?,
+            None => RecordBatchHeader::ref_from(batch)
+                .map(drop)
+                .map_err(truncated)?,
         }
         Ok(())
     }

@@ -49,7 +49,9 @@ pub fn check(case: &Path) -> Result<Covered, String> {
     let mut run = ScenarioRun::start(&scenario, out.path()).map_err(|e| e.to_string())?;
     let expected = result["steps"].as_array().unwrap();
     for (index, (step, expected)) in scenario.steps.iter().zip(expected).enumerate() {
-        let got = run.step(step).map_err(|error| format!("step {index}: {error}"))?;
+        let got = run
+            .step(step)
+            .map_err(|error| format!("step {index}: {error}"))?;
         let message = got.error.as_ref().map(|error| error.message.clone());
         let got = serde_json::to_value(&got).unwrap();
         if got != *expected {
@@ -65,7 +67,10 @@ pub fn check(case: &Path) -> Result<Covered, String> {
     let got = serde_json::to_value(&finished.report).unwrap();
     for (key, expected) in result["final"].as_object().unwrap() {
         if key != "files" && got[key] != *expected {
-            return Err(format!("final {key}\n  got  {}\n  want {expected}", got[key]));
+            return Err(format!(
+                "final {key}\n  got  {}\n  want {expected}",
+                got[key]
+            ));
         }
     }
     let mut covered = compare_trees(case, out.path())?;
@@ -73,7 +78,10 @@ pub fn check(case: &Path) -> Result<Covered, String> {
     covered.steps = expected.len();
     let listed = result["final"]["files"].as_array().unwrap().len();
     if covered.files != listed {
-        return Err(format!("{} files, result.json lists {listed}", covered.files));
+        return Err(format!(
+            "{} files, result.json lists {listed}",
+            covered.files
+        ));
     }
     Ok(covered)
 }

@@ -6,6 +6,7 @@
 )]
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::panic,
     reason = "a test stops where something is not as it must be"
 )]

@@ -2,6 +2,7 @@
 
 use super::model::{DataBatch, Fault, FollowerBatch, FollowerBatchKind, Marker};
 use crate::append::error::{Error, Rejection};
+use crate::format::NO_TIMESTAMP;
 use crate::format::compression::compress;
 use crate::format::control_record::EndTransactionMarker;
 use crate::format::record::RecordHeader;
@@ -11,7 +12,6 @@ use crate::format::record_batch::{
 use crate::format::record_batch_builder::{
     BatchSettings, BuildError, EndTransactionBatch, RecordBatchBuilder, SimpleRecord, encode_batch,
 };
-use crate::format::NO_TIMESTAMP;
 
 /// What the sender puts into the header beside the batch itself.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +148,13 @@ fn build(batch: &DataBatch, sender: &Sender) -> Result<(RecordBatchFields, Vec<u
     }
     let mut records = Vec::new();
     if batch.encoded_records.is_none() {
-        compress(batch.compression, None, MAGIC_V2, builder.plain_records(), &mut records)?;
+        compress(
+            batch.compression,
+            None,
+            MAGIC_V2,
+            builder.plain_records(),
+            &mut records,
+        )?;
     }
     Ok((builder.fields(), records))
 }

@@ -160,7 +160,8 @@ impl FinalReport {
         let mut active_producers: Vec<Producer> =
             manager.active_producers().map(producer).collect();
         active_producers.sort_by_key(|producer| producer.producer_id);
-        let rows = log.collect_aborted_transactions(state.log_start_offset, state.log_end_offset)?;
+        let rows =
+            log.collect_aborted_transactions(state.log_start_offset, state.log_end_offset)?;
         let mut segment_files = Vec::new();
         for segment in log.log.segments.values() {
             let rows = segment.txn_index.rows()?;

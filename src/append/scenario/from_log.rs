@@ -330,7 +330,9 @@ impl Retrace {
                 timestamp: Some(header.base_timestamp()),
             }),
             None => {
-                let data = self.data(header, records).map_err(|error| error.to_string())?;
+                let data = self
+                    .data(header, records)
+                    .map_err(|error| error.to_string())?;
                 Said::Data(data)
             }
         };
@@ -583,7 +585,10 @@ impl Retrace {
         data.encoded_records = None;
         for record in &mut data.records {
             let headers = record.headers.iter_mut().map(|(_, value)| value);
-            for bytes in headers.chain([&mut record.key, &mut record.value]).flatten() {
+            for bytes in headers
+                .chain([&mut record.key, &mut record.value])
+                .flatten()
+            {
                 bytes.fill(b'x');
             }
         }
@@ -625,7 +630,11 @@ fn follower_batch(data: &DataBatch, header: &RecordBatchHeader) -> FollowerBatch
         kind: FollowerBatchKind::Data {
             batch: data.clone(),
             timestamp_type: header.attributes().timestamp_type(),
-            last_offset_delta: if is_empty { header.last_offset_delta() } else { 0 },
+            last_offset_delta: if is_empty {
+                header.last_offset_delta()
+            } else {
+                0
+            },
             max_timestamp: is_empty.then(|| header.max_timestamp()),
         },
     }

@@ -115,7 +115,9 @@ impl<'de> Visitor<'de> for JsonVisitor {
         let mut fields: Vec<(String, Json)> = Vec::new();
         while let Some(name) = object.next_key::<String>()? {
             if fields.iter().any(|(other, _)| *other == name) {
-                return Err(A::Error::custom(format_args!("field \"{name}\" comes twice")));
+                return Err(A::Error::custom(format_args!(
+                    "field \"{name}\" comes twice"
+                )));
             }
             fields.push((name, object.next_value()?));
         }
@@ -182,10 +184,10 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn fields(&self) -> Result<&'a [(String, Json)], ScenarioError> {
-        match self.value {
-            Json::Object(fields) => Ok(fields),
-            _ => Err(self.expected("an object")),
-        }
+        let Json::Object(fields) = self.value else {
+            return Err(self.expected("an object"));
+        };
+        Ok(fields)
     }
 
     /// An error if there is a field other than these.
@@ -232,10 +234,10 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn int64(&self) -> Result<i64, ScenarioError> {
-        match self.value {
-            Json::Integer(value) => Ok(*value),
-            _ => Err(self.expected("an integer")),
-        }
+        let Json::Integer(value) = self.value else {
+            return Err(self.expected("an integer"));
+        };
+        Ok(*value)
     }
 
     /// An integer that fits `T`.
@@ -246,17 +248,17 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn bool(&self) -> Result<bool, ScenarioError> {
-        match self.value {
-            Json::Bool(value) => Ok(*value),
-            _ => Err(self.expected("true or false")),
-        }
+        let Json::Bool(value) = self.value else {
+            return Err(self.expected("true or false"));
+        };
+        Ok(*value)
     }
 
     pub(super) fn text(&self) -> Result<&'a str, ScenarioError> {
-        match self.value {
-            Json::Text(value) => Ok(value),
-            _ => Err(self.expected("a string")),
-        }
+        let Json::Text(value) = self.value else {
+            return Err(self.expected("a string"));
+        };
+        Ok(value)
     }
 
     /// An integer field, or its default.
@@ -279,7 +281,8 @@ impl<'a> Node<'a> {
         choices: &[(&str, T)],
         default: T,
     ) -> Result<T, ScenarioError> {
-        self.get(name).map_or(Ok(default), |node| node.choice(choices))
+        self.get(name)
+            .map_or(Ok(default), |node| node.choice(choices))
     }
 
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, ScenarioError> {
@@ -297,7 +300,9 @@ impl<'a> Node<'a> {
             Json::Text(value) => Ok(value.clone()),
             Json::Integer(value) => Ok(value.to_string()),
             Json::Bool(value) => Ok(value.to_string()),
-            _ => Err(self.expected("a string or a number")),
+            Json::Null | Json::OtherNumber | Json::Array(_) | Json::Object(_) => {
+                Err(self.expected("a string or a number"))
+            }
         }
     }
 
@@ -312,7 +317,9 @@ impl<'a> Node<'a> {
                 let bytes = crate::format::base64::decode(text.text()?);
                 bytes.map(Some).ok_or_else(|| text.error("is not base64"))
             }
-            _ => Err(self.expected("a string, null or {\"base64\": ...}")),
+            Json::Bool(_) | Json::Integer(_) | Json::OtherNumber | Json::Array(_) => {
+                Err(self.expected("a string, null or {\"base64\": ...}"))
+            }
         }
     }
 }

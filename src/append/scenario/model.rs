@@ -3,9 +3,9 @@
 use super::json::{Json, Node, ScenarioError};
 use super::parse;
 use crate::append::config::LogConfig;
+use crate::format::control_record::ControlRecordType;
 use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::record_batch::{CompressionType, TimestampType};
-use crate::format::control_record::ControlRecordType;
 
 /// The clock at the beginning, unless the scenario says otherwise.
 pub const DEFAULT_START_TIME_MS: i64 = 1_700_000_000_000;

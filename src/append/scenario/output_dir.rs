@@ -85,7 +85,9 @@ impl OutputDir {
         }
         fs::remove_dir(&self.staging).map_err(io)?;
         self.is_committed = true;
-        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(io)
+        File::open(&self.dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(io)
     }
 }
 
@@ -110,10 +112,14 @@ fn sync(dir: &Path) -> Result<(), Error> {
             if entry.file_type().map_err(io)?.is_dir() {
                 dirs.push(entry.path());
             } else {
-                File::open(entry.path()).and_then(|file| file.sync_all()).map_err(io)?;
+                File::open(entry.path())
+                    .and_then(|file| file.sync_all())
+                    .map_err(io)?;
             }
         }
-        File::open(&dir).and_then(|dir| dir.sync_all()).map_err(io)?;
+        File::open(&dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(io)?;
     }
     Ok(())
 }

@@ -114,8 +114,7 @@ fn bounded<T: TryFrom<i64>>(node: &Node<'_>, minimum: i64, maximum: i64) -> Pars
         .trim()
         .parse()
         .map_err(|_| node.error(format_args!("\"{text}\" is no integer")))?;
-    let out_of_range =
-        || node.error(format_args!("{value} is not in {minimum} to {maximum}"));
+    let out_of_range = || node.error(format_args!("{value} is not in {minimum} to {maximum}"));
     if value < minimum || value > maximum {
         return Err(out_of_range());
     }
@@ -183,7 +182,11 @@ fn text_key(config: &mut LogConfig, name: &str, node: &Node<'_>) -> Parsed<bool>
         }
         "cleanup.policy" => {
             (config.delete, config.compact) = (false, false);
-            for policy in text.split(',').map(str::trim).filter(|policy| !policy.is_empty()) {
+            for policy in text
+                .split(',')
+                .map(str::trim)
+                .filter(|policy| !policy.is_empty())
+            {
                 match policy {
                     "delete" => config.delete = true,
                     "compact" => config.compact = true,
@@ -377,8 +380,14 @@ fn append(a: &Node<'_>) -> Parsed<AppendStep> {
         partition_leader_epoch: a.int_or("partitionLeaderEpoch", 0)?,
         is_coordinator: a.choice_or("origin", &origins, false)?,
         verification: a.choice_or("verification", &VERIFICATIONS, Verification::Verified)?,
-        transaction_version: a.get("transactionVersion").map(|node| node.int()).transpose()?,
-        fault: a.get("fault").map(|node| node.choice(&FAULTS)).transpose()?,
+        transaction_version: a
+            .get("transactionVersion")
+            .map(|node| node.int())
+            .transpose()?,
+        fault: a
+            .get("fault")
+            .map(|node| node.choice(&FAULTS))
+            .transpose()?,
     })
 }
 
@@ -442,17 +451,29 @@ fn marker(a: &Node<'_>) -> Parsed<Marker> {
 }
 
 fn end_txn_marker(a: &Node<'_>) -> Parsed<Step> {
-    only(a, &[&MARKER_FIELDS, &["transactionVersion", "partitionLeaderEpoch"]])?;
+    only(
+        a,
+        &[
+            &MARKER_FIELDS,
+            &["transactionVersion", "partitionLeaderEpoch"],
+        ],
+    )?;
     Ok(Step::EndTxnMarker {
         marker: marker(a)?,
         partition_leader_epoch: a.int_or("partitionLeaderEpoch", 0)?,
-        transaction_version: a.get("transactionVersion").map(|node| node.int()).transpose()?,
+        transaction_version: a
+            .get("transactionVersion")
+            .map(|node| node.int())
+            .transpose()?,
     })
 }
 
 fn follower_batch(a: &Node<'_>) -> Parsed<FollowerBatch> {
     let kind = if a.get("controlType").is_some() {
-        only(a, &[&MARKER_FIELDS, &["baseOffset", "partitionLeaderEpoch"]])?;
+        only(
+            a,
+            &[&MARKER_FIELDS, &["baseOffset", "partitionLeaderEpoch"]],
+        )?;
         FollowerBatchKind::Marker(marker(a)?)
     } else {
         let own = [

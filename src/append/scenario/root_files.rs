@@ -23,15 +23,24 @@ pub fn write_checkpoints(root: &Path, partitions: &[PartitionCheckpoints]) -> Re
     };
     write(
         LogDirFileName::RecoveryPointOffsetCheckpoint,
-        partitions.iter().map(|it| it.recovery_point.clone()).collect(),
+        partitions
+            .iter()
+            .map(|it| it.recovery_point.clone())
+            .collect(),
     )?;
     write(
         LogDirFileName::LogStartOffsetCheckpoint,
-        partitions.iter().filter_map(|it| it.log_start_offset.clone()).collect(),
+        partitions
+            .iter()
+            .filter_map(|it| it.log_start_offset.clone())
+            .collect(),
     )?;
     write(
         LogDirFileName::ReplicationOffsetCheckpoint,
-        partitions.iter().map(|it| it.high_watermark.clone()).collect(),
+        partitions
+            .iter()
+            .map(|it| it.high_watermark.clone())
+            .collect(),
     )
 }
 

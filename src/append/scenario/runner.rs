@@ -181,7 +181,11 @@ impl<'s> ScenarioRun<'s> {
             } => log.truncate_fully_and_start_at(*offset, log_start_offset.unwrap_or(*offset))?,
             Step::DeleteRecordsBefore { offset } => {
                 let high_watermark = log.offsets().high_watermark();
-                let offset = if *offset == -1 { high_watermark } else { *offset };
+                let offset = if *offset == -1 {
+                    high_watermark
+                } else {
+                    *offset
+                };
                 done.changed = Some(log.maybe_increment_log_start_offset(offset)?);
             }
             Step::DeleteOldSegments => done.deleted_segments = Some(log.delete_old_segments()?),
@@ -215,12 +219,14 @@ impl<'s> ScenarioRun<'s> {
         if asks && (is_failed || step.verification == Verification::Verified) {
             let version = step.transaction_version;
             let version = version.unwrap_or(self.scenario.transaction_version);
-            guard = self.log.maybe_start_transaction_verification(&VerificationRequest {
-                producer_id: step.batch.producer_id,
-                producer_epoch: step.batch.producer_epoch,
-                base_sequence: step.batch.base_sequence,
-                supports_epoch_bump: TransactionVersion(version).supports_epoch_bump(),
-            })?;
+            guard = self
+                .log
+                .maybe_start_transaction_verification(&VerificationRequest {
+                    producer_id: step.batch.producer_id,
+                    producer_epoch: step.batch.producer_epoch,
+                    base_sequence: step.batch.base_sequence,
+                    supports_epoch_bump: TransactionVersion(version).supports_epoch_bump(),
+                })?;
             if is_failed && guard != VerificationGuard::SENTINEL {
                 let mut result = StepResult::new(name, "rejected");
                 result.error = Some(StepError::new(
@@ -291,7 +297,11 @@ impl<'s> ScenarioRun<'s> {
         before: &Before,
     ) -> Result<StepResult, Error> {
         let is_duplicate = self.log.log_end_offset() == before.log_end_offset;
-        let verdict = if is_duplicate { "duplicate" } else { "appended" };
+        let verdict = if is_duplicate {
+            "duplicate"
+        } else {
+            "appended"
+        };
         let mut result = StepResult::new(name, verdict);
         result.base_offset = Some(appended.first_offset);
         result.last_offset = Some(appended.last_offset);

@@ -60,16 +60,28 @@ fn data_batch(batch: &DataBatch, out: &mut Map<String, Value>) {
         put(out, "compression", batch.compression.name());
     }
     if let Some(encoded) = &batch.encoded_records {
-        put(out, "encodedRecords", json!({"base64": base64::encode(encoded)}));
+        put(
+            out,
+            "encodedRecords",
+            json!({"base64": base64::encode(encoded)}),
+        );
     }
-    put(out, "records", batch.records.iter().map(record).collect::<Value>());
+    put(
+        out,
+        "records",
+        batch.records.iter().map(record).collect::<Value>(),
+    );
 }
 
 fn marker(marker: &Marker, out: &mut Map<String, Value>) {
     put(out, "producerId", marker.producer_id);
     put(out, "producerEpoch", marker.producer_epoch);
     let is_abort = marker.control_type == ControlRecordType::ABORT;
-    put(out, "controlType", if is_abort { "ABORT" } else { "COMMIT" });
+    put(
+        out,
+        "controlType",
+        if is_abort { "ABORT" } else { "COMMIT" },
+    );
     put(out, "coordinatorEpoch", marker.coordinator_epoch);
     if let Some(timestamp) = marker.timestamp {
         put(out, "timestamp", timestamp);
@@ -141,7 +153,11 @@ pub(super) fn step(step: &Step) -> Value {
             if *leader_epoch != 0 {
                 put(&mut out, "leaderEpoch", *leader_epoch);
             }
-            put(&mut out, "batches", batches.iter().map(follower_batch).collect::<Value>());
+            put(
+                &mut out,
+                "batches",
+                batches.iter().map(follower_batch).collect::<Value>(),
+            );
         }
         Step::TruncateTo { offset }
         | Step::UpdateHighWatermark { offset }

@@ -96,13 +96,19 @@ fn parse_id(text: &str) -> Result<KafkaUuid, String> {
 }
 
 fn example_names() -> clap::builder::PossibleValuesParser {
-    TEMPLATES.iter().map(|template| template.name).collect::<Vec<_>>().into()
+    TEMPLATES
+        .iter()
+        .map(|template| template.name)
+        .collect::<Vec<_>>()
+        .into()
 }
 
 pub(crate) fn run(args: &WriteArgs, context: &mut Context) -> anyhow::Result<Status> {
     if let Some(name) = &args.example {
         let template = TEMPLATES.iter().find(|template| template.name == name);
-        context.out.write_all(template.map_or("", |template| template.json).as_bytes())?;
+        context
+            .out
+            .write_all(template.map_or("", |template| template.json).as_bytes())?;
         return Ok(Status::Clean);
     }
     if let Some(path) = &args.from {
@@ -164,13 +170,18 @@ fn read_scenarios(paths: &[PathBuf]) -> anyhow::Result<Vec<Scenario>> {
         scenarios.push((scenario, path));
     }
     scenarios.sort_by(|(a, _), (b, _)| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
-    Ok(scenarios.into_iter().map(|(scenario, _)| scenario).collect())
+    Ok(scenarios
+        .into_iter()
+        .map(|(scenario, _)| scenario)
+        .collect())
 }
 
 fn read(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     if path == Path::new("-") {
         let mut text = Vec::new();
-        io::stdin().read_to_end(&mut text).context("standard input")?;
+        io::stdin()
+            .read_to_end(&mut text)
+            .context("standard input")?;
         return Ok((text, "standard input".to_owned()));
     }
     let name = path.display().to_string();
@@ -189,10 +200,12 @@ fn from(path: &Path, redact: bool, context: &mut Context) -> anyhow::Result<Stat
     };
     // A scenario that breaks off in the middle must not look like one.
     let mut text = Vec::new();
-    from.write(&mut text).with_context(|| path.display().to_string())?;
+    from.write(&mut text)
+        .with_context(|| path.display().to_string())?;
     context.out.write_all(&text)?;
     if redact {
-        context.warn("redacted: the .log bytes that this scenario writes differ from the original's");
+        context
+            .warn("redacted: the .log bytes that this scenario writes differ from the original's");
     }
     Ok(Status::Clean)
 }

@@ -19,7 +19,7 @@ mod program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kseg::report::schemas;
+use kseg::schemas;
 use serde_json::{Map, Value};
 
 fn repository() -> &'static Path {

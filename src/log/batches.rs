@@ -373,9 +373,11 @@ impl<'w> Batch<'w> {
     ) -> Option<Self> {
         let end = position.checked_add(header.size_in_bytes())?;
         let is_whole = header.batch_length() >= MIN_BATCH_LENGTH && end <= file.len();
+        let map = file.mapped().unwrap_or_default();
         is_whole.then_some(Self {
             header,
             position,
+            at_hand: slice_at(map, position, usize::MAX),
             file,
         })
     }

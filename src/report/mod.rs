@@ -14,7 +14,5 @@ pub mod partition_state;
 pub mod producers;
 pub mod rebuild;
 pub mod replay;
-#[cfg(feature = "schema")]
-pub mod schemas;
 pub mod transactions;
 pub mod txns;

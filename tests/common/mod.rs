@@ -6,6 +6,7 @@
 )]
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
@@ -15,6 +16,7 @@
     reason = "a comparison picks the rows it compares; the others are someone else's"
 )]
 
+pub mod cases;
 pub mod dump_compare;
 pub mod kafka_dump;
 pub mod partitions;

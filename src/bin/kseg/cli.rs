@@ -100,6 +100,7 @@ pub(crate) enum Command {
     Aborted(cmd::aborted::AbortedArgs),
     Lso(cmd::lso::LsoArgs),
     Rebuild(cmd::rebuild::RebuildArgs),
+    Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -12,3 +12,4 @@ pub(crate) mod rebuild;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod txns;
+pub(crate) mod write;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use kseg::report::schemas;
+use kseg::schemas;
 
 use crate::context::{Context, Status};
 

@@ -1,17 +1,18 @@
-//! JSON Schemas of the answers, generated from their types.
+//! JSON Schemas of what commands print, generated from the types of their rows.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
-use super::aborted::AbortedRow;
-use super::dump::DumpRow;
-use super::gaps::GapRow;
-use super::ls::LsRow;
-use super::lso::LsoRow;
-use super::producers::ProducersRow;
-use super::rebuild::RebuildRow;
-use super::replay::ReplayRow;
-use super::txns::TxnRow;
+use crate::append::scenario::WriteRow;
+use crate::report::aborted::AbortedRow;
+use crate::report::dump::DumpRow;
+use crate::report::gaps::GapRow;
+use crate::report::ls::LsRow;
+use crate::report::lso::LsoRow;
+use crate::report::producers::ProducersRow;
+use crate::report::rebuild::RebuildRow;
+use crate::report::replay::ReplayRow;
+use crate::report::txns::TxnRow;
 
 /// The commands whose output has a schema, each with the one that makes it.
 const SCHEMAS: &[(&str, fn(&str) -> Schema)] = &[
@@ -24,6 +25,7 @@ const SCHEMAS: &[(&str, fn(&str) -> Schema)] = &[
     ("aborted", document::<AbortedRow<'_>>),
     ("lso", document::<LsoRow>),
     ("rebuild", document::<RebuildRow>),
+    ("write", document::<WriteRow>),
 ];
 
 /// The commands whose output has a schema.

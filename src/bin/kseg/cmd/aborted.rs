@@ -272,6 +272,9 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
     )?;
     totals.findings = findings.iter().map(|line| style.bad(line)).collect();
     totals.listed = listed;
+    if totals.partitions == 0 {
+        return Ok(false);
+    }
     totals.print(context)?;
     if totals.listed > 0 {
         // The answer comes first, and there may be more rows than fit in memory: the listing is

@@ -303,7 +303,7 @@ fn an_empty_side_file_that_needs_content_is_a_finding() {
 #[test]
 fn random_bytes_and_single_bytes_are_findings_in_every_kind_of_file() {
     let noise: Vec<u8> = (0..5000_u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[1])
         .collect();
     for content in [&b"\x07"[..], &noise] {
         for name in [

@@ -341,11 +341,68 @@ const CASES: &[Case] = &[
          s02-txn-tv2/data/tx-0/leader-epoch-checkpoint \
          s02-txn-tv2/data/replication-offset-checkpoint s02-txn-tv2/data/meta.properties",
     ),
+    // producers and lso
+    case("producers-help", "producers --help"),
+    case("producers-partition", "producers s02-txn-tv2/data/tx-0"),
+    case("producers-json", "producers -o json s02-txn-tv2/data/tx-0"),
+    case(
+        "producers-file",
+        "producers s02-txn-tv2/data/meta.properties",
+    ),
+    case("lso-help", "lso --help"),
+    case("lso-log-dir", "lso s02-txn-tv2/data"),
+    wide("lso-all-80", 80, "lso --all s02-txn-tv2/data"),
+    case("lso-json", "lso -o json s02-txn-tv2/data"),
+    case("lso-file", "lso s02-txn-tv2/data/meta.properties"),
     // schema and completions; what they print is compared elsewhere or the business of clap
     case("rebuild-help", "rebuild --help"),
     case("schema-help", "schema --help"),
     case("schema-list", "schema"),
-    case("schema-unknown", "schema producers"),
+    case("schema-unknown", "schema everything"),
+    // replay: logged batches, and ones never written.
+    case("replay-help", "replay --help"),
+    case("replay-forgotten", "replay s12-expired-producers/data"),
+    wide(
+        "replay-forgotten-80",
+        80,
+        "replay s12-expired-producers/data",
+    ),
+    case("replay-compacted", "replay s05-compacted/data"),
+    case(
+        "replay-all",
+        "replay --all --topic orders incidents/coordinator-epoch-goes-back/data",
+    ),
+    case(
+        "replay-sixth-last",
+        "replay --producer-id 100 --producer-epoch 2 --base-sequence 1 incidents/retry-after-restart/data",
+    ),
+    case(
+        "replay-never-stored",
+        "replay --producer-id 110 --producer-epoch 0 --base-sequence 50 incidents/client-skipped-a-sequence/data",
+    ),
+    case(
+        "replay-retry-json",
+        "replay --retry 8 -o json incidents/retry-after-restart/data",
+    ),
+    case(
+        "replay-retry-nothing",
+        "replay --retry 4711 incidents/retry-after-restart/data",
+    ),
+    case(
+        "replay-half-a-question",
+        "replay --base-sequence 1 incidents/retry-after-restart/data",
+    ),
+    // gaps
+    case("gaps-help", "gaps --help"),
+    case("gaps-classes", "gaps --all incidents/gap-classes/data"),
+    wide("gaps-classes-80", 80, "gaps incidents/gap-classes/data"),
+    case("gaps-duplicates", "gaps incidents/exact-duplicates/data"),
+    case(
+        "gaps-overlap-ndjson",
+        "gaps -o ndjson incidents/offsets-go-backwards/data",
+    ),
+    case("gaps-healthy", "gaps s02-txn-tv2/data"),
+    case("gaps-forgotten", "gaps s12-expired-producers/data"),
     case("completions-help", "completions --help"),
     case("completions-unknown-shell", "completions csh"),
 ];

@@ -123,8 +123,15 @@ impl Inputs {
                         progress.partition_done(dir.size_in_bytes());
                     }
                 }
-                Err(error) if error.is_not_found() => context.vanished(&partition.path),
-                Err(error) => context.fail(&error),
+                Err(error) => {
+                    // It is there, or was a moment ago.
+                    wanted += 1;
+                    if error.is_not_found() {
+                        context.vanished(&partition.path);
+                    } else {
+                        context.fail(&error);
+                    }
+                }
             }
         }
         Ok(wanted)

@@ -186,7 +186,7 @@ where
         let size = bytes.len() as u64;
         let ragged = ragged as u64;
         if let Some(position) = non_zero.filter(|position| *position < size - ragged) {
-            let message = format!("entries after the first zero entry, from position {position}");
+            let message = "not zero, behind the zero entry that ends the index".to_owned();
             self.damage("entries-after-zeros", position, size - position, message)?;
         }
         if ragged > 0 {

@@ -14,8 +14,11 @@ use crate::report::rebuild::RebuildRow;
 use crate::report::replay::ReplayRow;
 use crate::report::txns::TxnRow;
 
-/// The commands whose output has a schema, each with the one that makes it.
-const SCHEMAS: &[(&str, fn(&str) -> Schema)] = &[
+/// Makes the schema of the command it is given the name of.
+type MakeSchema = fn(&str) -> Schema;
+
+/// The commands whose output has a schema, each with what makes it.
+const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("ls", document::<LsRow>),
     ("dump", document::<DumpRow<'_>>),
     ("producers", document::<ProducersRow>),

@@ -26,7 +26,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kseg::log::batches::{BatchWalk, Entry};
 use kseg::log::damage::DamageKind;
+use kseg::log::mapped_file::MappedFile;
 use kseg::log::{Error, Io};
 use proptest::prelude::*;
 use segments::{Noise, Scratch, Seen, Segment, assert_tiles, magic, reseal, walk_file};
@@ -520,22 +522,19 @@ fn a_file_cut_while_it_is_open_has_changed_and_is_not_damaged() {
             .chain([segment.bytes.len() - 1])
         {
             fs::write(scratch.path(), &segment.bytes).unwrap();
-            let file = kseg::log::mapped_file::MappedFile::open(&scratch.path(), io).unwrap();
+            let file = MappedFile::open(&scratch.path(), io).unwrap();
             let handle = OpenOptions::new().write(true).open(scratch.path()).unwrap();
             handle.set_len(cut as u64).unwrap();
-            let mut walk = kseg::log::batches::BatchWalk::new(&file);
-            let mut last = None;
+            let mut walk = BatchWalk::new(&file);
+            let mut error = None;
             while let Some(entry) = walk.next_entry() {
-                let result = entry.map(|entry| format!("{entry:?}"));
-                if let Ok(entry) = &result {
-                    assert!(
-                        !entry.starts_with("Damage"),
-                        "{io:?}, cut at {cut}: {entry}"
-                    );
+                match entry {
+                    Ok(Entry::Damage(damage)) => panic!("{io:?}, cut at {cut}: {damage:?}"),
+                    Ok(Entry::Batch(_) | Entry::Legacy(_)) => {}
+                    Err(changed) => error = Some(changed),
                 }
-                last = Some(result);
             }
-            let error = last.unwrap().unwrap_err();
+            let error = error.unwrap();
             assert!(
                 matches!(error, Error::ChangedWhileReading { .. }),
                 "{io:?}, cut at {cut}: {error}"
@@ -551,18 +550,19 @@ fn a_checksum_over_bytes_that_were_cut_off_is_not_called_wrong() {
     let (_, position, size) = segment.last();
     for io in [Io::Mmap, Io::Read] {
         fs::write(scratch.path(), &segment.bytes).unwrap();
-        let file = kseg::log::mapped_file::MappedFile::open(&scratch.path(), io).unwrap();
-        let mut walk = kseg::log::batches::BatchWalk::starting_at(&file, position as u64);
-        let Some(Ok(kseg::log::batches::Entry::Batch(batch))) = walk.next_entry() else {
+        let file = MappedFile::open(&scratch.path(), io).unwrap();
+        let mut walk = BatchWalk::starting_at(&file, position as u64);
+        let Some(Ok(Entry::Batch(batch))) = walk.next_entry() else {
             panic!("no batch");
         };
         let handle = OpenOptions::new().write(true).open(scratch.path()).unwrap();
         handle.set_len((position + size - 16) as u64).unwrap();
-        let error = batch.is_valid().unwrap_err();
-        assert!(
-            matches!(error, Error::ChangedWhileReading { .. }),
-            "{io:?}: {error}"
-        );
+        match batch.is_valid() {
+            Err(Error::ChangedWhileReading { .. }) => {}
+            // The walk has read the whole batch before the cut.
+            Ok(true) if io == Io::Read => {}
+            other => panic!("{io:?}: {other:?}"),
+        }
     }
 }
 

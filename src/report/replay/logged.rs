@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use super::row::{ReplayRow, ReplayRowType, VerdictRow, Views, accepting_rule};
+use super::row::{ReplayRow, ReplayRowType, VerdictRow, ViewRow, Views, accepting_rule};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::batches::{Batch, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -212,15 +212,16 @@ impl<'d> Replay<'d> {
         let running = VerdictRow::new(&verdict, accepted);
         let restarted = match (verdict, entry) {
             // What is next in sequence is so after the last batch alone.
-            (Verdict::Appended, _) | (_, None) => running.clone(),
+            (Verdict::Appended, _) | (_, None) => ViewRow::from(&running),
             (_, Some(entry)) => {
                 let mut manager = ProducerStateManager::default();
                 manager.load_from_snapshot([entry.snapshot_row()], 0, None);
                 let verdict = manager.judge(header, marker, &check);
-                VerdictRow::new(&verdict, accepted)
+                ViewRow::from(&VerdictRow::new(&verdict, accepted))
             }
         };
         let state_lost = VerdictRow::appended(accepting_rule(header, None, check.origin));
+        let state_lost = ViewRow::from(&state_lost);
         let explained = self.explain(&verdict, header, entry);
         let has_producer = header.has_producer_id();
         let has_sequence = header.base_sequence() >= 0;
@@ -240,17 +241,14 @@ impl<'d> Replay<'d> {
             control_type: marker.map(|marker| marker.control_type.name()),
             coordinator_epoch: marker.map(|marker| marker.coordinator_epoch),
             views: Views {
-                running: running.clone(),
+                running: ViewRow::from(&running),
                 restarted,
                 state_lost,
             },
             running,
             explained_by: explained.map(|(class, _)| class),
             explanation: explained.map(|(_, words)| words),
-            next_sequence: None,
-            known_epoch: None,
-            stored_at: None,
-            log_start_offset: None,
+            request: None,
         })
     }
 

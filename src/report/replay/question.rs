@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use super::logged::{Replay, ReplayOptions};
 use super::request::{Append, AppendFrom, Request, Verification};
 use super::row::{
-    ReplayRow, ReplayRowType, StoredAt, VerdictRow, Views, accepting_rule, next_sequence,
+    ReplayRow, ReplayRowType, RequestFacts, StoredAt, VerdictRow, ViewRow, Views, accepting_rule,
+    next_sequence,
 };
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::Error;
@@ -93,17 +94,19 @@ pub fn ask<E: From<Error>>(
             control_type: request.marker().map(|it| it.control_type.name()),
             coordinator_epoch: request.marker().map(|it| it.coordinator_epoch),
             views: Views {
-                running: outcome.row.clone(),
-                restarted: restarted.put(request, questions).row,
-                state_lost: state_lost.put(request, questions).row,
+                running: ViewRow::from(&outcome.row),
+                restarted: ViewRow::from(&restarted.put(request, questions).row),
+                state_lost: ViewRow::from(&state_lost.put(request, questions).row),
             },
             running: outcome.row,
             explained_by: None,
             explanation: None,
-            next_sequence: known.as_ref().map(next_sequence),
-            known_epoch: known.map(|entry| entry.producer_epoch()),
-            stored_at: history.stored_at(index),
-            log_start_offset: Some(log_start_offset),
+            request: Some(RequestFacts {
+                next_sequence: known.as_ref().map(next_sequence),
+                known_epoch: known.map(|entry| entry.producer_epoch()),
+                stored_at: history.stored_at(index),
+                log_start_offset,
+            }),
         };
         emit(&row)?;
     }

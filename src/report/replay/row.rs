@@ -49,16 +49,26 @@ pub struct ReplayRow<'a> {
     pub explained_by: Option<&'static str>,
     /// The same in words.
     pub explanation: Option<&'static str>,
-    /// The next sequence a broker takes from the producer; null if it does not know the producer
-    /// and takes any. For requests.
+    /// What only a request has; a batch in the log has none of these keys.
+    #[serde(flatten)]
+    pub request: Option<RequestFacts>,
+}
+
+/// What a row about a request says beside the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RequestFacts {
+    /// The next sequence a broker takes from the producer in the epoch it knows; null if it does
+    /// not know the producer and takes any.
     pub next_sequence: Option<i32>,
-    /// Epoch of the producer the broker knows. For requests.
+    /// Epoch of the producer the broker knows.
     pub known_epoch: Option<i16>,
     /// The batch in the log that has the first sequence in this epoch; null if it was never
-    /// stored here. For requests.
+    /// stored here.
     pub stored_at: Option<StoredAt>,
-    /// Where the log starts: what was stored before is not known. For requests.
-    pub log_start_offset: Option<i64>,
+    /// Where the log starts: what was stored before is not known.
+    pub log_start_offset: i64,
 }
 
 /// What a row of `replay` is about.
@@ -118,16 +128,46 @@ pub struct VerdictRow {
 }
 
 /// The three views.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Views {
     /// A broker that never stopped.
-    pub running: VerdictRow,
+    pub running: ViewRow,
     /// A broker after a clean restart.
-    pub restarted: VerdictRow,
+    pub restarted: ViewRow,
     /// A broker that knows nothing of the producer.
-    pub state_lost: VerdictRow,
+    pub state_lost: ViewRow,
+}
+
+/// The verdict in one view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ViewRow {
+    /// `appended`, `duplicate` or `rejected`.
+    pub verdict: &'static str,
+    /// The error the client gets.
+    pub error: Option<ErrorRow>,
+    /// The offsets of the remembered batch that this one repeats.
+    pub duplicate_of: Option<OffsetRange>,
+    /// The rule that decides, a short name.
+    pub rule: &'static str,
+    /// The numbers of a rule that refuses; in JSON only those of the running broker's.
+    #[serde(skip)]
+    pub rule_numbers: Option<RuleNumbers>,
+}
+
+impl From<&VerdictRow> for ViewRow {
+    fn from(row: &VerdictRow) -> Self {
+        Self {
+            verdict: row.verdict,
+            error: row.error,
+            duplicate_of: row.duplicate_of,
+            rule: row.rule,
+            rule_numbers: row.rule_numbers,
+        }
+    }
 }
 
 /// The numbers of a rule; null where a rule has no such number.

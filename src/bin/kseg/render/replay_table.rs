@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kseg::report::gaps::range;
-use kseg::report::replay::{ReplayRow, RuleNumbers, StoredAt, VerdictRow};
+use kseg::report::replay::{ReplayRow, RequestFacts, RuleNumbers, StoredAt, VerdictRow, ViewRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
@@ -158,9 +158,11 @@ fn headline(verdict: &VerdictRow, told: Option<(i64, i64)>) -> String {
 fn lines(row: &ReplayRow<'_>) -> Vec<String> {
     let mut lines = vec![asked(row)];
     lines.extend(row.running.message.clone());
-    lines.push(next(row));
-    if row.base_sequence.is_some() && row.producer_id.is_some() {
-        lines.push(stored(row));
+    if let Some(facts) = &row.request {
+        lines.push(next(row, facts));
+        if row.base_sequence.is_some() && row.producer_id.is_some() {
+            lines.push(stored(row, facts));
+        }
     }
     let others = [
         ("after a clean restart", &row.views.restarted),
@@ -207,8 +209,8 @@ fn asked(row: &ReplayRow<'_>) -> String {
 }
 
 /// What the producer may send next.
-fn next(row: &ReplayRow<'_>) -> String {
-    match (row.next_sequence, row.known_epoch) {
+fn next(row: &ReplayRow<'_>, facts: &RequestFacts) -> String {
+    match (facts.next_sequence, facts.known_epoch) {
         (Some(next), Some(epoch)) => {
             format!(
                 "before it, the next sequence taken in epoch {epoch} was {next}; 0 in a higher one"
@@ -220,14 +222,15 @@ fn next(row: &ReplayRow<'_>) -> String {
 }
 
 /// Which logged batch decides.
-fn stored(row: &ReplayRow<'_>) -> String {
+fn stored(row: &ReplayRow<'_>, facts: &RequestFacts) -> String {
     let first = row.base_sequence.unwrap_or(-1);
-    let Some(at) = row.stored_at else {
+    let Some(at) = facts.stored_at else {
         let epoch = row.producer_epoch.unwrap_or(-1);
         let mut line = format!(
             "nothing with sequence {first} of this producer in epoch {epoch} was ever stored here"
         );
-        if let Some(start) = row.log_start_offset.filter(|&start| start > 0) {
+        if facts.log_start_offset > 0 {
+            let start = facts.log_start_offset;
             line.push_str(&format!(
                 "; the log begins at {start}, what was before is not known"
             ));
@@ -257,7 +260,7 @@ fn stored(row: &ReplayRow<'_>) -> String {
     let which = ordinal(batches_back);
     if row.running.duplicate_of.is_some() {
         format!("{place}, the {which} batch of this producer: a broker remembers 5")
-    } else if row.known_epoch != row.producer_epoch {
+    } else if facts.known_epoch != row.producer_epoch {
         format!("{place}, but a batch or marker of another epoch made the broker forget it")
     } else if batches_back > 5 {
         format!("{place}, but it is the {which} batch: a broker remembers 5")
@@ -282,7 +285,7 @@ fn ordinal(back: u64) -> String {
 }
 
 /// A verdict in one line.
-fn short(verdict: &VerdictRow) -> String {
+fn short(verdict: &ViewRow) -> String {
     let mut text = match (&verdict.error, &verdict.duplicate_of) {
         (Some(error), _) => format!("{}: {} ({})", verdict.verdict, error.name, error.code),
         (None, Some(of)) => format!(

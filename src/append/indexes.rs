@@ -12,19 +12,13 @@ use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::{self, AbortedTxn, AbortedTxnRows};
 use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexFields};
 use crate::format::time_index::{self, TimeIndexEntry, TimeIndexFields};
+use crate::log::segment_indexer::TimestampOffset;
 
 /// An offset and where its batch lies (`OffsetPosition`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OffsetPosition {
     pub(super) offset: i64,
     pub(super) position: u64,
-}
-
-/// A timestamp and the offset by which it was reached (`TimestampOffset`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TimestampOffset {
-    pub(super) timestamp: i64,
-    pub(super) offset: i64,
 }
 
 /// The difference of two offsets if it fits the index.

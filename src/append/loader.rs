@@ -218,9 +218,8 @@ impl LogLoader<'_> {
                 ControlFlow::Break(())
             })
         })?;
-        let mut last_entry = 0;
         for (header, marker, position, is_readable) in batches {
-            segment.recover_batch(&header, position, &mut last_entry)?;
+            segment.recover_batch(&header, position)?;
             let epoch = header.partition_leader_epoch();
             let latest = self.epochs.latest_epoch();
             if epoch >= 0 && latest.is_none_or(|latest| epoch > latest) {

@@ -10,9 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use super::config::LogConfig;
 use super::error::{Error, Rejection};
-use super::indexes::{
-    LazyIndex, OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex, relative_offset,
-};
+use super::indexes::{LazyIndex, OffsetIndex, TimeIndex, TransactionIndex, relative_offset};
 use super::text_file::remove_if_exists;
 use crate::format::NO_TIMESTAMP;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
@@ -20,6 +18,7 @@ use crate::format::record_batch::RecordBatchHeader;
 use crate::log::Io;
 use crate::log::batches::{Batch, BatchWalk, Entry};
 use crate::log::mapped_file::MappedFile;
+use crate::log::segment_indexer::{IndexRule, IndexedBatch, TimestampOffset};
 
 /// A batch found by offset (`FileRecords.LogOffsetPosition`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +46,10 @@ pub(super) struct LogSegment {
     pub(super) offset_index: LazyIndex<OffsetIndex>,
     pub(super) time_index: LazyIndex<TimeIndex>,
     pub(super) txn_index: TransactionIndex,
-    index_interval_bytes: u64,
     created_ms: i64,
     /// Max timestamp of the first batch, once looked up.
     rolling_based_timestamp: Option<i64>,
-    /// The largest timestamp so far; not known until it is asked for.
-    max_timestamp_so_far: Option<TimestampOffset>,
-    bytes_since_last_index_entry: u64,
+    index_rule: IndexRule,
     is_deleted: bool,
 }
 
@@ -107,11 +103,9 @@ impl LogSegment {
                 max,
             ),
             txn_index: TransactionIndex::open(index(LogFileKind::TransactionIndex(base_offset)))?,
-            index_interval_bytes: u64::try_from(config.index_interval_bytes).unwrap_or(0),
+            index_rule: IndexRule::new(u64::try_from(config.index_interval_bytes).unwrap_or(0)),
             created_ms: now_ms,
             rolling_based_timestamp: None,
-            max_timestamp_so_far: None,
-            bytes_since_last_index_entry: 0,
             is_deleted: false,
             path,
         })
@@ -190,11 +184,11 @@ impl LogSegment {
 
     /// `LogSegment.readMaxTimestampAndOffsetSoFar`.
     pub(super) fn max_timestamp_and_offset_so_far(&mut self) -> Result<TimestampOffset, Error> {
-        if let Some(known) = self.max_timestamp_so_far {
+        if let Some(known) = self.index_rule.largest_timestamp() {
             return Ok(known);
         }
         let last = self.time_index.get()?.last_entry();
-        self.max_timestamp_so_far = Some(last);
+        self.index_rule.set_largest_timestamp(Some(last));
         Ok(last)
     }
 
@@ -219,7 +213,6 @@ impl LogSegment {
             let batch_size = header.size_in_bytes();
             self.index_batch(header, physical_position)?;
             physical_position += batch_size;
-            self.bytes_since_last_index_entry += batch_size;
             let next = usize::try_from(batch_size).unwrap_or(usize::MAX);
             rest = rest.get(next..).unwrap_or_default();
         }
@@ -227,16 +220,15 @@ impl LogSegment {
     }
 
     fn index_batch(&mut self, header: &RecordBatchHeader, position: u64) -> Result<(), Error> {
-        let last_offset = header.last_offset();
-        if header.max_timestamp() > self.max_timestamp_and_offset_so_far()?.timestamp {
-            self.max_timestamp_so_far = Some(TimestampOffset {
-                timestamp: header.max_timestamp(),
-                offset: last_offset,
-            });
-        }
-        if self.bytes_since_last_index_entry > self.index_interval_bytes {
-            self.add_index_entries(last_offset, position)?;
-            self.bytes_since_last_index_entry = 0;
+        let batch = IndexedBatch {
+            last_offset: header.last_offset(),
+            max_timestamp: header.max_timestamp(),
+            position,
+            size_in_bytes: header.size_in_bytes(),
+        };
+        let known = self.max_timestamp_and_offset_so_far()?;
+        if self.index_rule.take(&batch, known) {
+            self.add_index_entries(batch.last_offset, position)?;
         }
         Ok(())
     }
@@ -352,9 +344,10 @@ impl LogSegment {
             self.created_ms = now_ms;
             self.rolling_based_timestamp = None;
         }
-        self.bytes_since_last_index_entry = 0;
+        self.index_rule.restart_count();
         if self.max_timestamp_and_offset_so_far()?.timestamp >= 0 {
-            self.max_timestamp_so_far = Some(self.read_largest_timestamp()?);
+            let largest = self.read_largest_timestamp()?;
+            self.index_rule.set_largest_timestamp(Some(largest));
         }
         Ok(truncated)
     }
@@ -405,36 +398,26 @@ impl LogSegment {
         self.offset_index.get()?.reset()?;
         self.time_index.get()?.reset()?;
         self.txn_index.reset()?;
-        self.max_timestamp_so_far = None;
+        self.index_rule.set_largest_timestamp(None);
+        self.index_rule.restart_count();
         Ok(())
     }
 
-    /// Takes a batch in that recovery has found good, at `position`; `last_entry` is where the
-    /// batch with the last index entry began.
+    /// Takes a batch in that recovery has found good, at `position`.
     pub(super) fn recover_batch(
         &mut self,
         header: &RecordBatchHeader,
         position: u64,
-        last_entry: &mut u64,
     ) -> Result<(), Error> {
-        let last_offset = header.last_offset();
-        self.ensure_offset_in_range(last_offset)?;
-        if header.max_timestamp() > self.max_timestamp_and_offset_so_far()?.timestamp {
-            self.max_timestamp_so_far = Some(TimestampOffset {
-                timestamp: header.max_timestamp(),
-                offset: last_offset,
-            });
-        }
-        if position - *last_entry > self.index_interval_bytes {
-            self.add_index_entries(last_offset, position)?;
-            *last_entry = position;
-        }
-        Ok(())
+        self.ensure_offset_in_range(header.last_offset())?;
+        self.index_batch(header, position)
     }
 
     /// Ends recovery: the file is cut to its good bytes. Returns how many went.
     pub(super) fn end_recovery(&mut self, valid_bytes: u64) -> Result<u64, Error> {
         let truncated = self.truncate_log(valid_bytes)?;
+        // Kafka's own count is not touched by recovery.
+        self.index_rule.restart_count();
         self.offset_index.get()?.trim()?;
         let last = self.max_timestamp_and_offset_so_far()?;
         self.time_index.get()?.maybe_append(last, true)?;
@@ -459,7 +442,7 @@ impl LogSegment {
 
     /// `LogSegment.close`.
     pub(super) fn close(&mut self) -> Result<(), Error> {
-        if let Some(last) = self.max_timestamp_so_far {
+        if let Some(last) = self.index_rule.largest_timestamp() {
             // Kafka swallows what goes wrong here.
             let _ = self.time_index.get()?.maybe_append(last, true);
         }

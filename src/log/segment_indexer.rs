@@ -79,16 +79,70 @@ pub enum IndexError {
     },
 }
 
+/// When entries are due, and the largest timestamp, which goes into them.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexRule {
+    index_interval_bytes: u64,
+    bytes_since_last_index_entry: u64,
+    largest_timestamp: Option<TimestampOffset>,
+}
+
+impl IndexRule {
+    /// For a segment that is opened: nothing is counted, and no timestamp known, yet.
+    #[must_use]
+    pub fn new(index_interval_bytes: u64) -> Self {
+        Self {
+            index_interval_bytes,
+            bytes_since_last_index_entry: 0,
+            largest_timestamp: None,
+        }
+    }
+
+    /// The largest timestamp so far; `None` until a batch came or it was given
+    /// (`LogSegment.maxTimestampAndOffsetSoFar`).
+    #[must_use]
+    pub fn largest_timestamp(&self) -> Option<TimestampOffset> {
+        self.largest_timestamp
+    }
+
+    /// Gives the largest timestamp, of the last entry of the time index for example.
+    pub fn set_largest_timestamp(&mut self, largest_timestamp: Option<TimestampOffset>) {
+        self.largest_timestamp = largest_timestamp;
+    }
+
+    /// Counts anew, after truncation and recovery.
+    pub fn restart_count(&mut self) {
+        self.bytes_since_last_index_entry = 0;
+    }
+
+    /// Takes the next batch; whether it gets entries. It does if more than
+    /// `index.interval.bytes` lie between the last batch that got some, or where counting began,
+    /// and this one. `known` is the largest timestamp before it, if none was given yet.
+    #[inline]
+    pub fn take(&mut self, batch: &IndexedBatch, known: TimestampOffset) -> bool {
+        let largest = self.largest_timestamp.get_or_insert(known);
+        if batch.max_timestamp > largest.timestamp {
+            *largest = TimestampOffset {
+                timestamp: batch.max_timestamp,
+                offset: batch.last_offset,
+            };
+        }
+        let is_due = self.bytes_since_last_index_entry > self.index_interval_bytes;
+        if is_due {
+            self.bytes_since_last_index_entry = 0;
+        }
+        self.bytes_since_last_index_entry += batch.size_in_bytes;
+        is_due
+    }
+}
+
 /// The indexes of one segment as far as the next entry depends on them.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentIndexer {
     base_offset: i64,
-    index_interval_bytes: u64,
-    bytes_since_last_index_entry: u64,
+    rule: IndexRule,
     last_indexed_offset: Option<i64>,
     last_time_entry: Option<TimestampOffset>,
-    /// `None` until it is asked for: then it is that of the last time index entry.
-    largest_timestamp: Option<TimestampOffset>,
 }
 
 impl SegmentIndexer {
@@ -109,44 +163,39 @@ impl SegmentIndexer {
     ) -> Self {
         Self {
             base_offset,
-            index_interval_bytes,
-            bytes_since_last_index_entry: 0,
+            rule: IndexRule::new(index_interval_bytes),
             last_indexed_offset,
             last_time_entry,
-            largest_timestamp: None,
         }
     }
 
     /// The largest timestamp so far (`LogSegment.readMaxTimestampAndOffsetSoFar`).
     pub fn largest_timestamp(&mut self) -> TimestampOffset {
-        let last = self.last_time_entry.unwrap_or(TimestampOffset {
-            timestamp: NO_TIMESTAMP,
-            offset: self.base_offset,
-        });
-        *self.largest_timestamp.get_or_insert(last)
+        let largest = self.rule.largest_timestamp().unwrap_or(self.known());
+        self.rule.set_largest_timestamp(Some(largest));
+        largest
     }
 
-    /// The next batch of the segment. It gets entries if more than `index.interval.bytes` lie
-    /// between the last batch that got some, or the segment's beginning, and this one.
+    /// The last entry of the time index, or what stands for it in an empty one.
+    #[inline]
+    fn known(&self) -> TimestampOffset {
+        self.last_time_entry.unwrap_or(TimestampOffset {
+            timestamp: NO_TIMESTAMP,
+            offset: self.base_offset,
+        })
+    }
+
+    /// The next batch of the segment, with its entries if it gets some: see [`IndexRule::take`].
     ///
     /// # Errors
     /// If it cannot be indexed.
     #[inline]
     pub fn next_batch(&mut self, batch: &IndexedBatch) -> Result<Option<IndexEntries>, IndexError> {
         self.relative_offset(batch.last_offset)?;
-        if batch.max_timestamp > self.largest_timestamp().timestamp {
-            self.largest_timestamp = Some(TimestampOffset {
-                timestamp: batch.max_timestamp,
-                offset: batch.last_offset,
-            });
+        if self.rule.take(batch, self.known()) {
+            return Ok(Some(self.entries(batch)?));
         }
-        let mut entries = None;
-        if self.bytes_since_last_index_entry > self.index_interval_bytes {
-            entries = Some(self.entries(batch)?);
-            self.bytes_since_last_index_entry = 0;
-        }
-        self.bytes_since_last_index_entry += batch.size_in_bytes;
-        Ok(entries)
+        Ok(None)
     }
 
     /// The entry that `.timeindex` gets when the segment is rolled, and at the end of recovery:
@@ -182,7 +231,7 @@ impl SegmentIndexer {
     /// # Errors
     /// If the offset cannot be indexed.
     pub fn last_time_entry_at_close(&mut self) -> Result<Option<TimeIndexEntry>, IndexError> {
-        match self.largest_timestamp {
+        match self.rule.largest_timestamp() {
             Some(_) => self.last_time_entry(),
             None => Ok(None),
         }

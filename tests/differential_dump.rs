@@ -1,6 +1,6 @@
 //! Random directories, dumped by Kafka and by kseg, every field compared.
 //!
-//! Needs what `scripts/differential-dump` prepares, and is ignored without it:
+//! Needs what `scripts/differential-dump` prepares, and the feature `differential`:
 //! `KSEG_DIFFERENTIAL` names a folder that holds `data/` (directories), `kafka/` and `kafka-deep/`
 //! (the texts of Kafka's tool, without and with `--deep-iteration`, under the same names plus
 //! `.txt`). `KSEG_BINARY` names the program, if it is not the one built with this test.
@@ -15,7 +15,6 @@ use common::dump_compare::{Counts, compare, kseg_dump};
 use common::files_below;
 
 #[test]
-#[ignore = "scripts/differential-dump prepares its input and runs it"]
 fn kseg_prints_what_kafka_prints_of_random_directories() {
     let root =
         PathBuf::from(env::var_os("KSEG_DIFFERENTIAL").unwrap_or_else(|| {

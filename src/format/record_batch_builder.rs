@@ -490,17 +490,23 @@ mod tests {
         assert_eq!(refused, Err(BuildError::NoMarker("LEADER_CHANGE")));
     }
 
-    type OwnedRecord = (
-        i64,
-        Option<Vec<u8>>,
-        Option<Vec<u8>>,
-        Vec<(String, Option<Vec<u8>>)>,
-    );
+    type OwnedBytes = Option<Vec<u8>>;
+    type OwnedRecord = (i64, OwnedBytes, OwnedBytes, Vec<(String, OwnedBytes)>);
+
+    fn records() -> impl Strategy<Value = Vec<OwnedRecord>> {
+        let bytes = || prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
+        let header = (
+            "[a-z]{0,4}",
+            prop::option::of(prop::collection::vec(any::<u8>(), 0..9)),
+        );
+        let headers = prop::collection::vec(header, 0..4);
+        prop::collection::vec((any::<i64>(), bytes(), bytes(), headers), 1..10)
+    }
 
     proptest! {
         #[test]
         fn round_trip(
-            records in prop::collection::vec(any::<OwnedRecord>(), 1..20),
+            records in records(),
             codec in 0..5u8,
             base_offset in 0..i64::MAX / 2,
         ) {

@@ -124,6 +124,41 @@ pub fn load_partition_state(
     if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
         loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
     }
+    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
+}
+
+/// The state of a partition whose batches have been taken in already, from its log start to
+/// `log_end_offset` and without a snapshot; `None` if the directory has no segment.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn replayed_partition_state(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+    manager: ProducerStateManager,
+    log_end_offset: i64,
+) -> Result<Option<PartitionState>, Error> {
+    if dir.segments.is_empty() {
+        return Ok(None);
+    }
+    let loaded = Loaded {
+        manager,
+        ..Loaded::default()
+    };
+    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
+}
+
+/// Finds the stable offsets of a state that has been loaded.
+fn finish(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+    loaded: Loaded,
+    log_end_offset: i64,
+) -> Result<PartitionState, Error> {
+    let first_base_offset = dir.segments.first().map_or(0, |first| first.base_offset);
+    let log_start_offset = log_start_offset(first_base_offset, checkpoints);
     let incomplete = incomplete(&loaded, log_start_offset);
     let mut manager = loaded.manager;
     manager.update_map_end_offset(log_end_offset);
@@ -140,7 +175,7 @@ pub fn load_partition_state(
     // Refuses only a negative high watermark.
     let _ = offsets.update_high_watermark(high_watermark, &mut manager, &log);
     log.finish()?;
-    Ok(Some(PartitionState {
+    Ok(PartitionState {
         manager,
         log_start_offset,
         log_end_offset,
@@ -150,7 +185,7 @@ pub fn load_partition_state(
         unusable_snapshots: loaded.unusable,
         refused: loaded.refused,
         incomplete,
-    }))
+    })
 }
 
 /// `LogLoader.load`: the checkpoint counts if it lies above the first segment's base offset.

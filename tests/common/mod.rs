@@ -8,6 +8,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
 )]
 #![allow(
@@ -18,6 +19,7 @@
 pub mod cases;
 pub mod dump_compare;
 pub mod kafka_dump;
+pub mod partitions;
 
 use std::fs;
 use std::path::{Path, PathBuf};

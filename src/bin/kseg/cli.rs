@@ -94,7 +94,12 @@ pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
     Producers(cmd::producers::ProducersArgs),
+    Replay(cmd::replay::ReplayArgs),
+    Gaps(cmd::gaps::GapsArgs),
+    Txns(cmd::txns::TxnsArgs),
+    Aborted(cmd::aborted::AbortedArgs),
     Lso(cmd::lso::LsoArgs),
+    Rebuild(cmd::rebuild::RebuildArgs),
     Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
@@ -206,6 +211,19 @@ pub(crate) fn parse_time(text: &str) -> Result<i64, String> {
     text.parse::<jiff::Timestamp>()
         .map(jiff::Timestamp::as_millisecond)
         .map_err(|_| "expected milliseconds or a time such as 2026-11-29T15:02:11Z".to_owned())
+}
+
+/// A span of time such as `15m` or `1h30m`, in milliseconds; a day has 24 hours.
+pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
+    let expected = || "expected a duration such as 45s, 15m, 1h30m or 2d".to_owned();
+    let span: jiff::Span = text.parse().map_err(|_| expected())?;
+    let duration = span
+        .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| expected())?;
+    i64::try_from(duration.as_millis())
+        .ok()
+        .filter(|millis| *millis >= 0)
+        .ok_or_else(expected)
 }
 
 /// Prints what clap has to say: help and version to standard output, mistakes to standard error.

@@ -1,14 +1,16 @@
 //! LZ4 frames.
 //!
-//! | position | type   | field                                                         |
-//! |----------|--------|---------------------------------------------------------------|
-//! | 0        | uint32 | `04 22 4d 18`                                                 |
-//! | 4        | uint8  | FLG: version 1 (bits 6-7), independent blocks (5), block checksums (4), content size (3), content checksum (2) |
-//! | 5        | uint8  | BD: largest block (bits 4-6): 4 to 7 are 64 KiB to 4 MiB      |
-//! | 6        | 8      | content size, if FLG says so                                  |
-//! |          | uint8  | HC: second byte of XXH32 over FLG to content size             |
-//! |          |        | blocks: uint32 length, its top bit set for a stored block; bytes; XXH32 if FLG says so |
-//! | end      | uint32 | 0, then a checksum of the content if FLG says so              |
+//! | position | type   | field                                                   |
+//! |----------|--------|---------------------------------------------------------|
+//! | 0        | uint32 | `04 22 4d 18`                                           |
+//! | 4        | uint8  | FLG: version 1 (bits 6-7), independent blocks (5), block checksums (4), |
+//! |          |        | content size (3), content checksum (2)                  |
+//! | 5        | uint8  | BD: largest block (bits 4-6): 4 to 7 are 64 KiB to 4 MiB |
+//! | 6        | 8      | content size, if FLG says so                            |
+//! |          | uint8  | HC: second byte of XXH32 over FLG to content size       |
+//! |          | uint32 | per block: its length, the top bit set if it is stored  |
+//! |          |        | its bytes, then their XXH32 if FLG says so              |
+//! | end      | uint32 | 0, then a checksum of the content if FLG says so        |
 //!
 //! Numbers are little-endian. Writers of magic 0 computed HC over the first four bytes as well;
 //! readers of magic 0 ignore it. Kafka refuses dependent blocks and skips the content checksum

@@ -88,7 +88,7 @@ impl Summary {
         let Some(available) = style.width else {
             return 0;
         };
-        // With their padding.
+        // Without their padding.
         let widths = self.table.column_max_content_widths();
         let mut shown: Vec<(usize, u8, usize)> = self
             .columns
@@ -96,7 +96,9 @@ impl Summary {
             .zip(widths)
             .enumerate()
             .filter(|(index, _)| !self.left_out.contains(index))
-            .map(|(index, (column, width))| (index, column.rank, usize::from(width)))
+            .map(|(index, (column, width))| {
+                (index, column.rank, usize::from(width) + usize::from(GAP))
+            })
             .collect();
         let mut hidden = 0;
         while shown.iter().map(|(_, _, width)| width).sum::<usize>() > available + usize::from(GAP)

@@ -17,6 +17,32 @@ pub(crate) fn optional_time(millis: Option<i64>) -> String {
     millis.map_or_else(|| "-".to_owned(), time)
 }
 
+/// A span of time in its two largest units, rounded down: `3h 12m`, `45s`, `12ms`.
+pub(crate) fn duration(millis: i64) -> String {
+    const UNITS: [(&str, u64); 5] = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1000),
+        ("ms", 1),
+    ];
+    let sign = if millis < 0 { "-" } else { "" };
+    let millis = millis.unsigned_abs();
+    let first = UNITS.iter().position(|(_, size)| millis >= *size);
+    let Some((first, (unit, size))) = first.and_then(|at| Some((at, UNITS.get(at)?))) else {
+        return "0s".to_owned();
+    };
+    let whole = millis / size;
+    let rest = UNITS.get(first + 1).and_then(|(unit, smaller)| {
+        let rest = millis % size / smaller;
+        (rest > 0 && *size > 1000).then(|| format!(" {rest}{unit}"))
+    });
+    if *size == 1000 && whole < 10 {
+        return format!("{sign}{whole}.{:03}s", millis % size);
+    }
+    format!("{sign}{whole}{unit}{}", rest.unwrap_or_default())
+}
+
 /// A value, or `-`.
 pub(crate) fn optional<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
@@ -81,6 +107,24 @@ mod tests {
         assert_eq!(time(i64::MAX), "9223372036854775807");
         assert_eq!(time(i64::MIN), "-9223372036854775808");
         assert_eq!(time(-2), "1969-12-31T23:59:59.998Z");
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let cases = [
+            (0, "0s"),
+            (12, "12ms"),
+            (1234, "1.234s"),
+            (45_999, "45s"),
+            (60_000, "1m"),
+            (11_520_000, "3h 12m"),
+            (90_000_000, "1d 1h"),
+            (-1500, "-1.500s"),
+            (i64::MIN, "-106751991167d 7h"),
+        ];
+        for (millis, text) in cases {
+            assert_eq!(duration(millis), text);
+        }
     }
 
     #[test]

@@ -1,0 +1,352 @@
+//! `kseg aborted`: what `read_committed` hides, and whether the index agrees with the log.
+
+use std::io::Write;
+
+use clap::Args;
+use kseg::log::Error;
+use kseg::report::aborted::{
+    AbortedOptions, AbortedRow, AbortedSummary, RangeRule, aborted_partition,
+};
+
+use super::producers::name;
+use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
+use crate::context::{Context, Status};
+use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::render::columns::Align::{Left, Right};
+use crate::render::columns::{Column, Listing};
+use crate::render::json::JsonRows;
+use crate::render::text::{bytes, count, optional, optional_time, plural};
+
+/// Compare the aborted transactions in the log with those in the .txnindex files
+///
+/// A broker answers a read_committed fetch from the .txnindex alone. A row that is missing there
+/// shows consumers records that were rolled back; a surplus row hides records that were not. Each
+/// difference is listed with the offsets of the batches it shows or hides. A row whose records
+/// are compacted away, or lie below the log start, makes no difference.
+///
+/// --from-offset and --to-offset list what a fetch of that range is told: transactions whose
+/// marker is at or above the one and whose first offset is below the other.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  kseg aborted /var/lib/kafka
+  kseg aborted --from-offset 120 --to-offset 140 /var/lib/kafka/orders-0
+
+Exit status:
+  0  done, the indexes agree with the log
+  1  done, and an index does not agree with the log
+  2  could not do it: bad usage, unreadable input, no such partition")]
+pub(crate) struct AbortedArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    #[command(flatten)]
+    build: StateArgs,
+    #[command(flatten)]
+    partitions: PartitionFilterArgs,
+    /// Only this producer
+    #[arg(long, value_name = "ID", help_heading = "Filters")]
+    producer_id: Option<i64>,
+    /// What a fetch from this offset on is told
+    #[arg(long, value_name = "OFFSET", help_heading = "Filters")]
+    from_offset: Option<i64>,
+    /// What a fetch that ends before this offset is told
+    #[arg(long, value_name = "OFFSET", help_heading = "Filters")]
+    to_offset: Option<i64>,
+}
+
+pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<Status> {
+    let inputs = Inputs::new(&args.paths, args.partitions.filter());
+    let options = AbortedOptions {
+        state: args.build.options(context.io),
+        producer_id: args.producer_id,
+        from_offset: args.from_offset,
+        to_offset: args.to_offset,
+        range_rule: RangeRule::Fetch,
+    };
+    let disagrees = match JsonRows::for_format(context.format, "kseg/aborted/v1") {
+        Some(mut json) => {
+            let mut disagrees = false;
+            each_partition(
+                &inputs,
+                &options,
+                context,
+                |_, row, context| Ok(json.row(&mut context.out, row)?),
+                |_, summary| disagrees |= summary.disagrees(),
+            )?;
+            json.finish(&mut context.out)?;
+            disagrees
+        }
+        None => table(inputs, &options, context)?,
+    };
+    Ok(if disagrees {
+        Status::Found
+    } else {
+        Status::Clean
+    })
+}
+
+fn each_partition(
+    inputs: &Inputs,
+    options: &AbortedOptions,
+    context: &mut Context,
+    mut emit: impl FnMut(&PartitionInput<'_>, &AbortedRow<'_>, &mut Context) -> anyhow::Result<()>,
+    mut sum_up: impl FnMut(&PartitionInput<'_>, &AbortedSummary),
+) -> anyhow::Result<()> {
+    inputs.for_each(context, |input, context| {
+        let partition = match input {
+            Input::LogDir(_) => return Ok(()),
+            Input::File(path) => {
+                context.fail(&Error::NotADirectory {
+                    path: path.to_path_buf(),
+                });
+                return Ok(());
+            }
+            Input::Partition(partition) => partition,
+        };
+        let summary = aborted_partition(partition.dir, partition.offsets, options, |row| {
+            emit(partition, row, context)
+        });
+        match summary {
+            Ok(Some(summary)) => {
+                if summary.vanished > 0 {
+                    let path = partition.dir.path.display();
+                    let segments = count(summary.vanished, "segment");
+                    context.warn(&format!("{path}: {segments} vanished while reading"));
+                }
+                sum_up(partition, &summary);
+            }
+            Ok(None) => {}
+            Err(error) => match error.downcast_ref::<Error>() {
+                Some(error) => context.fail(error),
+                None => return Err(error),
+            },
+        }
+        Ok(())
+    })
+}
+
+/// What one walk over everything finds, for the lines that come first.
+#[derive(Default)]
+struct Totals {
+    partitions: u64,
+    disagreeing: u64,
+    listed: u64,
+    sum: AbortedSummary,
+    findings: Vec<String>,
+}
+
+impl Totals {
+    fn add(&mut self, summary: &AbortedSummary) {
+        self.partitions += 1;
+        self.disagreeing += u64::from(summary.disagrees());
+        let sum = &mut self.sum;
+        sum.in_log += summary.in_log;
+        sum.records += summary.records;
+        sum.size_in_bytes += summary.size_in_bytes;
+        sum.in_index += summary.in_index;
+        sum.missing += summary.missing;
+        sum.surplus += summary.surplus;
+        sum.starts_late += summary.starts_late;
+        sum.broken += summary.broken;
+        sum.exposed_records += summary.exposed_records;
+        sum.hidden_records += summary.hidden_records;
+        sum.empty += summary.empty;
+        sum.walked_bytes += summary.walked_bytes;
+    }
+
+    fn print(&self, context: &mut Context) -> anyhow::Result<()> {
+        let Self { sum, .. } = self;
+        if self.disagreeing == 0 {
+            writeln!(
+                context.out,
+                "{}, {} in them; the indexes agree with the log",
+                count(sum.in_log, "aborted transaction"),
+                count(sum.records, "record")
+            )?;
+        } else {
+            let line = format!(
+                "{} of {} not agree with the log: {} missing, {} surplus, {} too late, {} broken",
+                self.disagreeing,
+                plural(self.partitions, "partition does", "partitions do"),
+                sum.missing,
+                sum.surplus,
+                sum.starts_late,
+                sum.broken
+            );
+            writeln!(context.out, "{}", context.style.bad(&line))?;
+            writeln!(
+                context.out,
+                "{} shown that were rolled back, {} hidden that were not",
+                count(sum.exposed_records, "record"),
+                count(sum.hidden_records, "record")
+            )?;
+        }
+        if sum.in_log > 0 {
+            writeln!(
+                context.out,
+                "{} of {} in batches are aborted data",
+                bytes(sum.size_in_bytes),
+                bytes(sum.walked_bytes)
+            )?;
+        }
+        if sum.empty > 0 {
+            writeln!(
+                context.out,
+                "{} without data here: no row, by design",
+                plural(sum.empty, "ABORT marker", "ABORT markers")
+            )?;
+        }
+        if !self.findings.is_empty() {
+            writeln!(context.out)?;
+        }
+        for finding in &self.findings {
+            writeln!(context.out, "{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> anyhow::Result<bool> {
+    let inputs = inputs.collecting();
+    let style = context.style;
+    let mut totals = Totals::default();
+    let mut findings = Vec::new();
+    let mut listed = 0;
+    each_partition(
+        &inputs,
+        options,
+        context,
+        |partition, row, _| {
+            listed += 1;
+            findings.extend(finding(&name(partition), row));
+            Ok(())
+        },
+        |_, summary| totals.add(summary),
+    )?;
+    totals.findings = findings.iter().map(|line| style.bad(line)).collect();
+    totals.listed = listed;
+    totals.print(context)?;
+    if totals.listed > 0 {
+        // The answer comes first, and there may be more rows than fit in memory: the listing is
+        // read from the log again.
+        list(&inputs, options, context)?;
+    }
+    if totals.disagreeing > 0 {
+        writeln!(
+            context.out,
+            "\na broker rebuilds the indexes of the segments it recovers after an unclean stop; \
+             kseg rebuild makes them"
+        )?;
+    }
+    Ok(totals.disagreeing > 0)
+}
+
+/// What is wrong with a row, in words.
+fn finding(name: &str, row: &AbortedRow<'_>) -> Option<String> {
+    let kind = row.finding?;
+    let what = match (row.producer_id, row.first_offset, row.last_offset) {
+        (Some(producer), Some(first), Some(last)) => {
+            format!("producer {producer} at {first}..{last}")
+        }
+        _ => format!("position {}", optional(row.position)),
+    };
+    let ranges = |ranges: &[(i64, i64)]| {
+        let ranges: Vec<String> = ranges
+            .iter()
+            .take(MAX_RANGES)
+            .map(|(first, last)| format!("{first}..{last}"))
+            .collect();
+        ranges.join(", ")
+    };
+    let mut line = format!("{name} {}: {kind}: {what}", row.file);
+    for (verb, offsets, records) in [
+        ("shows", &row.exposed_offsets, row.exposed_records),
+        ("hides", &row.hidden_offsets, row.hidden_records),
+    ] {
+        if !offsets.is_empty() {
+            let more = if offsets.len() > MAX_RANGES {
+                ", ..."
+            } else {
+                ""
+            };
+            line.push_str(&format!(
+                "; {verb} {} at {}{more}",
+                count(records, "record"),
+                ranges(offsets)
+            ));
+        }
+    }
+    if row.exposed_offsets.is_empty() && row.hidden_offsets.is_empty() {
+        line.push_str(&format!("; {}", row.reason.unwrap_or_default()));
+    }
+    Some(line)
+}
+
+/// Ranges of offsets named in a line; JSON has all.
+const MAX_RANGES: usize = 8;
+
+const COLUMNS: &[Column] = &[
+    Column::new("FIRST", 10, Right, 0),
+    Column::new("LAST", 10, Right, 0),
+    Column::new("PRODUCER", 8, Right, 0),
+    Column::new("LSO", 10, Right, 1),
+    Column::new("RECORDS", 7, Right, 0),
+    Column::new("IN", 9, Left, 0),
+    Column::new("WHAT", 12, Left, 0),
+    Column::new("SIZE", 8, Right, 3),
+    Column::new("ABORTED", 24, Left, 2),
+];
+
+fn list(inputs: &Inputs, options: &AbortedOptions, context: &mut Context) -> anyhow::Result<()> {
+    let style = context.style;
+    let mut listing = Listing::new(COLUMNS, style);
+    let mut current = None;
+    each_partition(
+        inputs,
+        options,
+        context,
+        |partition, row, context| {
+            let path = &partition.dir.path;
+            if current.as_ref() != Some(path) {
+                writeln!(context.out, "\n{}", style.heading(&name(partition)))?;
+                listing.headings(&mut context.out, style)?;
+                current = Some(path.clone());
+            }
+            Ok(listing.row(&mut context.out, &cells(row))?)
+        },
+        |_, _| {},
+    )?;
+    if listing.hidden() > 0 {
+        let columns = plural(listing.hidden() as u64, "column does", "columns do");
+        writeln!(
+            context.out,
+            "\n{columns} not fit the terminal; -o json has everything"
+        )?;
+    }
+    Ok(())
+}
+
+fn cells(row: &AbortedRow<'_>) -> Vec<String> {
+    let sides = match (row.in_index, row.in_log) {
+        (true, true) => "both",
+        (true, false) => "index",
+        (false, true) => "log",
+        (false, false) => "-",
+    };
+    let what = match row.finding {
+        Some(finding) => finding.trim_start_matches("txnindex-entry-"),
+        None if row.in_log => "ok",
+        None => "no data left",
+    };
+    vec![
+        optional(row.first_offset),
+        optional(row.last_offset),
+        optional(row.producer_id),
+        optional(row.last_stable_offset),
+        row.records.to_string(),
+        sides.to_owned(),
+        what.to_owned(),
+        bytes(row.size_in_bytes),
+        optional_time(row.end_timestamp),
+    ]
+}

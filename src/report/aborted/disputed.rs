@@ -1,0 +1,138 @@
+//! The batches that a difference between index and log shows or hides.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use super::segment::{Found, Part};
+use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
+use crate::format::record_batch::RecordBatchHeader;
+use crate::log::batches::Entry;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::walk_partition;
+use crate::log::{Error, Io};
+
+/// Offsets of a producer that one side takes for aborted and the other does not.
+#[derive(Debug)]
+struct Disputed {
+    /// Whose offsets, in the list of what was found.
+    found: usize,
+    producer_id: i64,
+    first_offset: i64,
+    /// Offset of the marker, or the first offset that both sides take for aborted.
+    end_offset: i64,
+    /// Only the index has it.
+    is_surplus: bool,
+    /// Of a surplus row: batches whose marker is still to come.
+    undecided: Vec<Part>,
+}
+
+impl Disputed {
+    /// The offsets in which a difference can show.
+    fn of(found: &Found, index: usize) -> Option<Self> {
+        let in_log = found.in_log.map(|it| it.row);
+        let in_index = found.in_index.map(|it| it.row);
+        let (row, end, is_surplus) = match (in_index, in_log) {
+            (None, Some(log)) => (log, log.last_offset, false),
+            (Some(index), Some(log)) if index.first_offset > log.first_offset => {
+                (log, index.first_offset, false)
+            }
+            (Some(index), None) => (index, index.last_offset, true),
+            (Some(_), Some(_)) | (None, None) => return None,
+        };
+        Some(Self {
+            found: index,
+            producer_id: row.producer_id,
+            first_offset: row.first_offset,
+            end_offset: end,
+            is_surplus,
+            undecided: Vec::new(),
+        })
+    }
+
+    /// Takes in a transactional batch of the producer.
+    fn take(
+        &mut self,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+        found: &mut Found,
+    ) {
+        let part = Part {
+            first: header.base_offset(),
+            last: header.last_offset(),
+            records: u64::try_from(header.records_count()).unwrap_or(0),
+        };
+        if part.first < self.first_offset || part.first > self.end_offset {
+            return;
+        }
+        if let Some(marker) = marker {
+            // What an ABORT ends is hidden anyhow.
+            let undecided = self.undecided.drain(..);
+            if marker.control_type == ControlRecordType::COMMIT {
+                found.hidden.extend(undecided);
+            }
+        } else if part.records > 0 && !header.attributes().is_control() {
+            if self.is_surplus {
+                self.undecided.push(part);
+            } else if part.first < self.end_offset {
+                found.exposed.push(part);
+            }
+        }
+    }
+}
+
+/// Finds the batches that a difference shows or hides: one more walk, over their offsets only.
+pub(super) fn look_up_disputed(
+    dir: &PartitionDir,
+    io: Io,
+    found: &mut [Found],
+) -> Result<(), Error> {
+    let mut disputed: Vec<Disputed> = found
+        .iter()
+        .enumerate()
+        .filter_map(|(index, found)| Disputed::of(found, index))
+        .collect();
+    let Some(from) = disputed.iter().map(|it| it.first_offset).min() else {
+        return Ok(());
+    };
+    let to = disputed
+        .iter()
+        .map(|it| it.end_offset)
+        .max()
+        .unwrap_or(from);
+    let mut by_producer: HashMap<i64, Vec<usize>> = HashMap::new();
+    for (place, it) in disputed.iter().enumerate() {
+        by_producer.entry(it.producer_id).or_default().push(place);
+    }
+    let first = dir
+        .segments
+        .partition_point(|segment| segment.base_offset <= from)
+        .saturating_sub(1);
+    walk_partition(dir, io, first, |_, entry| {
+        let Entry::Batch(batch) = entry else {
+            return Ok::<_, Error>(ControlFlow::Continue(()));
+        };
+        let header = batch.header;
+        if header.base_offset() > to {
+            return Ok(ControlFlow::Break(()));
+        }
+        if header.attributes().is_transactional()
+            && let Some(places) = by_producer.get(&header.producer_id())
+        {
+            let marker = batch.marker()?;
+            for place in places {
+                if let Some(disputed) = disputed.get_mut(*place)
+                    && let Some(found) = found.get_mut(disputed.found)
+                {
+                    disputed.take(header, marker, found);
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for it in disputed {
+        if let Some(found) = found.get_mut(it.found) {
+            found.hidden.extend(it.undecided);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,430 @@
+//! What `read_committed` hides: the aborted transactions the log gives, and those the `.txnindex`
+//! files hold, row against row.
+//!
+//! A broker answers a fetch from the `.txnindex` alone and does not look whether the log agrees.
+
+mod disputed;
+mod row;
+mod segment;
+
+use disputed::look_up_disputed;
+use segment::{Found, InLog, IndexRow, Part, Segment, read_index};
+
+use super::partition_state::{StateOptions, log_start_offset};
+use super::transactions::{TransactionFold, TxnEvent, TxnMarker, known_time, last_offset};
+use super::txns::begin;
+use crate::log::Error;
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::{PartitionDir, SegmentFiles};
+use crate::log::partition_walk::{SegmentAt, open_segment};
+use crate::state::AbortedTxnRow;
+
+pub use row::AbortedRow;
+
+/// Which rows a range of offsets selects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RangeRule {
+    /// As a fetch: those that reach into the range. Kafka stops at the first row whose last stable
+    /// offset is not below the end: no later one can
+    /// (`LocalLog.addAbortedTransactions`, `TransactionIndex.collectAbortedTxns`).
+    #[default]
+    Fetch,
+    /// As `UnifiedLog.collectAbortedTransactions`: from the segment that holds the begin on, all
+    /// that begin before the end. It holds their markers against the log start, not against the
+    /// begin of the range.
+    CollectAbortedTransactions,
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AbortedOptions {
+    /// Files, snapshots and end.
+    pub state: StateOptions,
+    /// Only this producer.
+    pub producer_id: Option<i64>,
+    /// Begin of the range, included.
+    pub from_offset: Option<i64>,
+    /// End of the range, not included.
+    pub to_offset: Option<i64>,
+    /// What reaching into the range means.
+    pub range_rule: RangeRule,
+}
+
+/// A partition's aborted transactions in numbers. Filters do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AbortedSummary {
+    /// Aborted transactions the batches give.
+    pub in_log: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of their data batches.
+    pub size_in_bytes: u64,
+    /// Whole rows in the `.txnindex` files.
+    pub in_index: u64,
+    /// Rows that should be in an index and are not.
+    pub missing: u64,
+    /// Rows that should not be in an index.
+    pub surplus: u64,
+    /// Rows whose first offset is too high.
+    pub starts_late: u64,
+    /// Rows cut short, or of a version Kafka does not read.
+    pub broken: u64,
+    /// Records that were rolled back and are shown.
+    pub exposed_records: u64,
+    /// Records that were not rolled back and are hidden.
+    pub hidden_records: u64,
+    /// ABORT markers of transactions without data here: they have no row, by design.
+    pub empty: u64,
+    /// Bytes of all batches walked.
+    pub walked_bytes: u64,
+    /// Segments that vanished meanwhile.
+    pub vanished: u64,
+}
+
+impl AbortedSummary {
+    /// Whether the indexes differ from the log in a way that consumers see, or may come to see.
+    #[must_use]
+    pub fn disagrees(&self) -> bool {
+        self.missing + self.surplus + self.starts_late + self.broken > 0
+    }
+}
+
+/// Hands out the aborted transactions of a partition in the order of their markers; `None` if the
+/// directory has no segment.
+///
+/// # Errors
+/// If a file cannot be read, or `emit` fails.
+pub fn aborted_partition<E: From<Error>>(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: &AbortedOptions,
+    emit: impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
+) -> Result<Option<AbortedSummary>, E> {
+    let Some(first) = dir.segments.first() else {
+        return Ok(None);
+    };
+    let log_start_offset = log_start_offset(first.base_offset, checkpoints);
+    let (fold, _) = begin(dir, log_start_offset, options.state)?;
+    let mut comparison = Comparison {
+        dir,
+        options,
+        log_start_offset,
+        fold,
+        segment: Segment::default(),
+        end: first.base_offset,
+        summary: AbortedSummary::default(),
+        is_complete: false,
+        emit,
+    };
+    for (index, segment) in dir.segments.iter().enumerate() {
+        if !comparison.segment(index, segment)? {
+            break;
+        }
+    }
+    Ok(Some(comparison.summary))
+}
+
+const MISSING: &str = "txnindex-entry-missing";
+const SURPLUS: &str = "txnindex-entry-surplus";
+const STARTS_LATE: &str = "txnindex-entry-starts-late";
+const TORN: &str = "txnindex-entry-torn";
+const UNREADABLE: &str = "txnindex-entry-unreadable";
+
+struct Comparison<'a, F> {
+    dir: &'a PartitionDir,
+    options: &'a AbortedOptions,
+    log_start_offset: i64,
+    fold: TransactionFold,
+    segment: Segment,
+    end: i64,
+    summary: AbortedSummary,
+    /// A fetch would look no further.
+    is_complete: bool,
+    emit: F,
+}
+
+impl<'a, E, F> Comparison<'a, F>
+where
+    E: From<Error>,
+    F: FnMut(&AbortedRow<'_>) -> Result<(), E>,
+{
+    /// Compares one segment; returns whether to go on.
+    fn segment(&mut self, index: usize, files: &SegmentFiles) -> Result<bool, E> {
+        let io = self.options.state.io;
+        let Some(opened) = open_segment(self.dir, files, io)? else {
+            self.summary.vanished += 1;
+            return Ok(true);
+        };
+        self.segment = read_index(self.dir, index, files, io)?;
+        self.summary.in_index += self.segment.rows.len() as u64;
+        let limit = self.options.state.at_offset.unwrap_or(i64::MAX);
+        let at = SegmentAt {
+            index,
+            base_offset: files.base_offset,
+            file: &opened.name,
+            size_in_bytes: opened.file.len(),
+        };
+        let mut goes_on = true;
+        let mut walk = BatchWalk::new(&opened.file);
+        while let Some(entry) = walk.next_entry() {
+            let entry = entry?;
+            if last_offset(&entry).is_some_and(|last| last >= limit) {
+                goes_on = false;
+                break;
+            }
+            self.entry(at, &entry)?;
+        }
+        self.finish_segment(limit)?;
+        Ok(goes_on)
+    }
+
+    #[inline]
+    fn entry(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<(), Error> {
+        let Some(last_offset) = last_offset(entry) else {
+            self.fold.take(at, entry)?;
+            return Ok(());
+        };
+        let mut base_offset = last_offset;
+        if let Entry::Batch(batch) = entry {
+            base_offset = batch.header.base_offset();
+            self.summary.walked_bytes += batch.size_in_bytes();
+        }
+        self.end = self.end.max(last_offset.wrapping_add(1));
+        if self.options.state.from_scratch && last_offset < self.log_start_offset {
+            self.index_rows_below(last_offset.wrapping_add(1), None);
+            return Ok(());
+        }
+        let event = self.fold.take(at, entry)?;
+        self.index_rows_below(base_offset, None);
+        match event {
+            TxnEvent::Ended {
+                transaction,
+                marker,
+                aborted: Some(row),
+            } => {
+                let in_log = InLog {
+                    row,
+                    batches: transaction.batches,
+                    records: transaction.records,
+                    size_in_bytes: transaction.size_in_bytes,
+                    start_timestamp: transaction.start_timestamp,
+                    end_timestamp: known_time(marker.timestamp),
+                };
+                self.aborted_in_log(in_log);
+                self.index_rows_below(last_offset.wrapping_add(1), Some(&marker));
+            }
+            TxnEvent::EmptyTransaction(marker) => {
+                self.summary.empty += u64::from(marker.is_abort());
+                self.index_rows_below(last_offset.wrapping_add(1), Some(&marker));
+            }
+            TxnEvent::Ended { .. } | TxnEvent::Nothing | TxnEvent::Refused => {
+                self.index_rows_below(last_offset.wrapping_add(1), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// An aborted transaction ends here: its row should be the next of the index.
+    fn aborted_in_log(&mut self, in_log: InLog) {
+        if in_log.row.last_offset >= self.log_start_offset {
+            self.summary.in_log += 1;
+            self.summary.records += in_log.records;
+            self.summary.size_in_bytes += in_log.size_in_bytes;
+        }
+        let Segment {
+            rows, next, found, ..
+        } = &mut self.segment;
+        let in_index = rows.get(*next).copied().filter(|it| {
+            it.row.last_offset == in_log.row.last_offset
+                && it.row.producer_id == in_log.row.producer_id
+        });
+        *next += usize::from(in_index.is_some());
+        let (finding, reason) = match in_index {
+            None if in_log.records == 0 => (None, Some("its records are compacted away")),
+            None => (
+                Some(MISSING),
+                Some("consumers see records that were rolled back"),
+            ),
+            Some(it) if it.row.first_offset > in_log.row.first_offset => (
+                Some(STARTS_LATE),
+                Some("consumers see the first records of what was rolled back"),
+            ),
+            Some(_) => (None, None),
+        };
+        found.push(Found {
+            in_index,
+            in_log: Some(in_log),
+            finding,
+            reason,
+            ..Found::default()
+        });
+    }
+
+    /// The rows of the index with a last offset below `offset` that no aborted transaction of the
+    /// log has taken. `marker` is the one that lies there.
+    #[inline]
+    fn index_rows_below(&mut self, offset: i64, marker: Option<&TxnMarker>) {
+        while let Some(row) = self.segment.rows.get(self.segment.next)
+            && row.row.last_offset < offset
+        {
+            let row = *row;
+            self.segment.next += 1;
+            self.surplus(row, marker);
+        }
+    }
+
+    fn surplus(&mut self, in_index: IndexRow, marker: Option<&TxnMarker>) {
+        let AbortedTxnRow {
+            producer_id,
+            first_offset,
+            last_offset,
+            ..
+        } = in_index.row;
+        let is_its_marker = marker.is_some_and(|it| {
+            it.is_abort() && it.producer_id == producer_id && it.offset == last_offset
+        });
+        let first_base = self.dir.segments.first().map_or(0, |it| it.base_offset);
+        let (finding, reason) = if is_its_marker && first_offset < first_base {
+            (None, "its records lie below the log start")
+        } else if is_its_marker {
+            (None, "its records are compacted away")
+        } else if last_offset >= self.end {
+            (Some(SURPLUS), "its marker would lie behind the log end")
+        } else {
+            // Decided when its offsets have been looked at.
+            (None, "its marker is not in the log")
+        };
+        self.segment.found.push(Found {
+            in_index: Some(in_index),
+            finding,
+            reason: Some(reason),
+            ..Found::default()
+        });
+    }
+
+    /// Settles what is left of the index, looks up what a difference shows or hides, and hands
+    /// the rows out.
+    fn finish_segment(&mut self, limit: i64) -> Result<(), E> {
+        self.index_rows_below(limit, None);
+        let mut found = std::mem::take(&mut self.segment.found);
+        look_up_disputed(self.dir, self.options.state.io, &mut found)?;
+        for found in &mut found {
+            if !found.hidden.is_empty() {
+                found.finding = Some(SURPLUS);
+                found.reason = Some("consumers do not see records that were not rolled back");
+            }
+            self.hand_out(found)?;
+        }
+        let defects = [
+            (
+                self.segment.torn,
+                TORN,
+                "a part of a row at the end; the next row goes behind it",
+            ),
+            (
+                self.segment.unreadable,
+                UNREADABLE,
+                "a version Kafka does not read: the partition does not load",
+            ),
+        ];
+        for (position, finding, reason) in defects {
+            if let Some(position) = position {
+                self.summary.broken += 1;
+                let mut row = self.row(&Found {
+                    finding: Some(finding),
+                    reason: Some(reason),
+                    ..Found::default()
+                });
+                row.position = Some(position);
+                (self.emit)(&row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_out(&mut self, found: &Found) -> Result<(), E> {
+        // Kafka lists none that ended below the log start.
+        if found.last_offset() < self.log_start_offset {
+            return Ok(());
+        }
+        let count = |parts: &[Part]| parts.iter().map(|part| part.records).sum::<u64>();
+        self.summary.exposed_records += count(&found.exposed);
+        self.summary.hidden_records += count(&found.hidden);
+        match found.finding {
+            Some(MISSING) => self.summary.missing += 1,
+            Some(SURPLUS) => self.summary.surplus += 1,
+            Some(STARTS_LATE) => self.summary.starts_late += 1,
+            Some(_) | None => {}
+        }
+        if !self.wants(found) {
+            return Ok(());
+        }
+        let row = self.row(found);
+        (self.emit)(&row)
+    }
+
+    fn wants(&mut self, found: &Found) -> bool {
+        let AbortedOptions {
+            producer_id,
+            from_offset,
+            to_offset,
+            range_rule,
+            ..
+        } = *self.options;
+        let in_index = found.in_index.map(|it| it.row);
+        let Some(row) = in_index.or(found.in_log.map(|it| it.row)) else {
+            return true;
+        };
+        let is_complete = self.is_complete && in_index.is_some();
+        let to_offset = to_offset.unwrap_or(i64::MAX);
+        if in_index.is_some() && row.last_stable_offset >= to_offset {
+            self.is_complete = true;
+        }
+        let from_offset = from_offset.unwrap_or(i64::MIN);
+        let begins_late_enough = match range_rule {
+            RangeRule::Fetch => row.last_offset >= from_offset,
+            RangeRule::CollectAbortedTransactions => {
+                let segments = &self.dir.segments;
+                let after = segments.partition_point(|it| it.base_offset <= from_offset);
+                self.segment.index + 1 >= after
+            }
+        };
+        begins_late_enough
+            && row.first_offset < to_offset
+            && !is_complete
+            && producer_id.is_none_or(|wanted| wanted == row.producer_id)
+    }
+
+    fn row(&self, found: &Found) -> AbortedRow<'a> {
+        let in_log = found.in_log;
+        let row = found.in_index.map(|it| it.row).or(in_log.map(|it| it.row));
+        let ranges = |parts: &[Part]| parts.iter().map(|part| (part.first, part.last)).collect();
+        let records = |parts: &[Part]| parts.iter().map(|part| part.records).sum();
+        AbortedRow {
+            topic: self.dir.topic(),
+            partition: self.dir.partition(),
+            producer_id: row.map(|row| row.producer_id),
+            first_offset: row.map(|row| row.first_offset),
+            last_offset: row.map(|row| row.last_offset),
+            last_stable_offset: row.map(|row| row.last_stable_offset),
+            in_index: found.in_index.is_some(),
+            in_log: in_log.is_some(),
+            log_first_offset: in_log.map(|it| it.row.first_offset),
+            log_last_stable_offset: in_log.map(|it| it.row.last_stable_offset),
+            file: self.segment.file.clone(),
+            position: found.in_index.map(|it| it.position),
+            batches: in_log.map_or(0, |it| it.batches),
+            records: in_log.map_or(0, |it| it.records),
+            size_in_bytes: in_log.map_or(0, |it| it.size_in_bytes),
+            start_timestamp: in_log.and_then(|it| it.start_timestamp),
+            end_timestamp: in_log.and_then(|it| it.end_timestamp),
+            finding: found.finding,
+            reason: found.reason,
+            exposed_offsets: ranges(&found.exposed),
+            exposed_records: records(&found.exposed),
+            hidden_offsets: ranges(&found.hidden),
+            hidden_records: records(&found.hidden),
+        }
+    }
+}

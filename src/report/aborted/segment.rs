@@ -1,0 +1,113 @@
+//! What a `.txnindex` holds, and what both sides say of the transactions that end in its segment.
+
+use crate::format::aborted_txn::{AbortedTxnRows, ROW_SIZE};
+use crate::format::file_name::LogFileKind;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::{PartitionDir, SegmentFiles};
+use crate::log::{Error, Io};
+use crate::state::AbortedTxnRow;
+
+/// One row of a `.txnindex`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexRow {
+    pub(super) row: AbortedTxnRow,
+    pub(super) position: u64,
+}
+
+/// The rows of one segment.
+#[derive(Debug, Default)]
+pub(super) struct Segment {
+    pub(super) index: usize,
+    pub(super) file: String,
+    /// By last offset.
+    pub(super) rows: Vec<IndexRow>,
+    /// Where in `rows` the next one is to be found in the log.
+    pub(super) next: usize,
+    pub(super) found: Vec<Found>,
+    /// Bytes behind the last whole row and where they begin.
+    pub(super) torn: Option<u64>,
+    pub(super) unreadable: Option<u64>,
+}
+
+/// A transaction on either side.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) in_index: Option<IndexRow>,
+    pub(super) in_log: Option<InLog>,
+    pub(super) finding: Option<&'static str>,
+    pub(super) reason: Option<&'static str>,
+    pub(super) exposed: Vec<Part>,
+    pub(super) hidden: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InLog {
+    pub(super) row: AbortedTxnRow,
+    pub(super) batches: u64,
+    pub(super) records: u64,
+    pub(super) size_in_bytes: u64,
+    pub(super) start_timestamp: Option<i64>,
+    pub(super) end_timestamp: Option<i64>,
+}
+
+/// A data batch, by its offsets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) first: i64,
+    pub(super) last: i64,
+    pub(super) records: u64,
+}
+
+impl Found {
+    pub(super) fn last_offset(&self) -> i64 {
+        let in_log = self.in_log.map(|it| it.row.last_offset);
+        let in_index = self.in_index.map(|it| it.row.last_offset);
+        in_index.or(in_log).unwrap_or(i64::MAX)
+    }
+}
+
+/// Reads the `.txnindex` of a segment; without one there are no rows.
+pub(super) fn read_index(
+    dir: &PartitionDir,
+    index: usize,
+    files: &SegmentFiles,
+    io: Io,
+) -> Result<Segment, Error> {
+    let mut segment = Segment {
+        index,
+        file: LogFileKind::TransactionIndex(files.base_offset).to_string(),
+        ..Segment::default()
+    };
+    let Some(entry) = files.txn_index.and_then(|place| dir.file(place)) else {
+        return Ok(segment);
+    };
+    let file = match MappedFile::open(&dir.file_path(entry), io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(segment),
+        Err(error) => return Err(error),
+    };
+    let bytes = file.read_all()?;
+    let rows = AbortedTxnRows::decode(&bytes);
+    let positions = (0u64..).step_by(ROW_SIZE);
+    segment.unreadable = rows.check_versions().err().map(|error| error.position);
+    segment.rows = rows
+        .rows()
+        .iter()
+        .zip(positions)
+        .map(|(row, position)| IndexRow {
+            row: AbortedTxnRow {
+                producer_id: row.producer_id(),
+                first_offset: row.first_offset(),
+                last_offset: row.last_offset(),
+                last_stable_offset: row.last_stable_offset(),
+            },
+            position,
+        })
+        .collect();
+    // As Kafka wrote them they rise already.
+    segment.rows.sort_by_key(|it| it.row.last_offset);
+    let torn = rows.torn_size() as u64;
+    segment.torn = (torn > 0).then(|| bytes.len() as u64 - torn);
+    file.check_unchanged()?;
+    Ok(segment)
+}

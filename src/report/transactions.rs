@@ -1,0 +1,553 @@
+//! The batches of a partition folded into transactions.
+//!
+//! When a transaction begins and ends is for [`crate::state`] to say; this module adds up what
+//! lies in between. Data and markers belong together by producer id alone: under
+//! `transaction.version` 2 a marker carries the data's epoch plus one.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
+use crate::format::record_batch::RecordBatchHeader;
+use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
+use crate::log::Error;
+use crate::log::batches::{Batch, Entry};
+use crate::log::partition_walk::SegmentAt;
+use crate::state::{
+    AbortedTxnRow, ProducerSnapshotRow, ProducerStateManager, TxnMetadata, recover_batch,
+};
+
+/// Places noted within one transaction where a marker may be missing; more are only counted. A
+/// log can be made to have one at every batch.
+const MAX_MISSING_MARKERS: usize = 100;
+
+/// Where a batch lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Place of its segment in `PartitionDir::segments`.
+    pub segment: usize,
+    /// Byte position in the `.log`.
+    pub position: u64,
+}
+
+/// The end of a transaction in this partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxnMarker {
+    /// Whose transaction it ends.
+    pub producer_id: i64,
+    /// Epoch of the marker's batch.
+    pub producer_epoch: i16,
+    /// Its offset.
+    pub offset: i64,
+    /// COMMIT or ABORT.
+    pub control_type: ControlRecordType,
+    /// Epoch of the coordinator that wrote it.
+    pub coordinator_epoch: i32,
+    /// Coordinator epoch of the producer's marker before it, -1 if none is known.
+    pub previous_coordinator_epoch: i32,
+    /// When it was written, in milliseconds.
+    pub timestamp: i64,
+    /// Where it lies.
+    pub place: Place,
+    /// The producer's batch before it was a marker of the same type and epoch: the same end
+    /// written again, or the end of another transaction without data here. The log does not tell
+    /// the two apart (`ProducerAppendInfo.checkProducerEpoch` lets both through).
+    pub repeats_previous: bool,
+}
+
+impl TxnMarker {
+    /// Whether it is an ABORT.
+    #[must_use]
+    pub fn is_abort(&self) -> bool {
+        self.control_type == ControlRecordType::ABORT
+    }
+
+    /// Whether the coordinator epoch went backwards. A leader refuses such a marker, replication
+    /// and recovery do not look (`ProducerAppendInfo.checkCoordinatorEpoch`).
+    #[must_use]
+    pub fn is_from_older_coordinator(&self) -> bool {
+        self.coordinator_epoch < self.previous_coordinator_epoch
+    }
+}
+
+/// A place inside a transaction where the marker of an earlier one may have been: the cleaner
+/// removed it before the data it decided on (KAFKA-14055).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingMarker {
+    /// Where the next transaction really begins.
+    pub offset: i64,
+    /// The offset the marker had, if there is exactly one that is not there.
+    pub missing_offset: Option<i64>,
+    /// The epoch changes, which happens only between transactions; else there is only the hole.
+    pub is_certain: bool,
+}
+
+/// What lies between the first batch of a producer's transaction and its marker, as far as the
+/// files go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// Whose transaction.
+    pub producer_id: i64,
+    /// Epoch of the first data batch.
+    pub producer_epoch: i16,
+    /// Epoch of the last data batch; differs only if the epoch was raised in between.
+    pub last_producer_epoch: i16,
+    /// Base offset of the first batch.
+    pub first_offset: i64,
+    /// Offset of the last data record.
+    pub last_offset: Option<i64>,
+    /// Data batches.
+    pub batches: u64,
+    /// Data records by the batch headers.
+    pub records: u64,
+    /// Bytes of the data batches.
+    pub size_in_bytes: u64,
+    /// Largest timestamp of the first batch, in milliseconds.
+    pub start_timestamp: Option<i64>,
+    /// Largest timestamp of the last batch, in milliseconds.
+    pub last_timestamp: Option<i64>,
+    /// Where the first batch lies; `None` if it is only known from a snapshot.
+    pub place: Option<Place>,
+    /// It was open in the snapshot the walk began with: batches may be gone.
+    pub is_from_snapshot: bool,
+    /// Where markers seem to be missing.
+    pub missing_markers: Vec<MissingMarker>,
+}
+
+impl Transaction {
+    fn begin(producer_id: i64, first_offset: i64) -> Self {
+        Self {
+            producer_id,
+            first_offset,
+            producer_epoch: NO_PRODUCER_EPOCH,
+            last_producer_epoch: NO_PRODUCER_EPOCH,
+            ..Self::default()
+        }
+    }
+
+    /// As a snapshot has it.
+    pub(super) fn from_snapshot(txn: &TxnMetadata, manager: &ProducerStateManager) -> Self {
+        let begun = Self::begin(txn.producer_id, txn.first_offset.message_offset);
+        let Some(entry) = manager.last_entry(txn.producer_id) else {
+            return begun;
+        };
+        Self {
+            producer_epoch: entry.producer_epoch(),
+            last_producer_epoch: entry.producer_epoch(),
+            last_offset: entry.last_batch().map(|batch| batch.last_offset),
+            last_timestamp: known_time(entry.last_timestamp()),
+            is_from_snapshot: true,
+            ..begun
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, header: &RecordBatchHeader, place: Place) {
+        let max_timestamp = known_time(header.max_timestamp());
+        if self.place.is_none() {
+            self.place = Some(place);
+            if !self.is_from_snapshot {
+                self.producer_epoch = header.producer_epoch();
+                self.start_timestamp = max_timestamp;
+            }
+        }
+        self.last_producer_epoch = header.producer_epoch();
+        self.last_offset = Some(header.last_offset());
+        self.last_timestamp = max_timestamp;
+        self.batches += 1;
+        self.records += u64::try_from(header.records_count()).unwrap_or(0);
+        self.size_in_bytes += header.size_in_bytes();
+    }
+}
+
+pub(super) fn known_time(timestamp: i64) -> Option<i64> {
+    Some(timestamp).filter(|it| *it != NO_TIMESTAMP)
+}
+
+/// Offset of the last record of an entry; `None` in damage.
+#[inline]
+pub(super) fn last_offset(entry: &Entry<'_>) -> Option<i64> {
+    match entry {
+        Entry::Batch(batch) => Some(batch.header.last_offset()),
+        Entry::Legacy(entry) => Some(entry.header.offset()),
+        Entry::Damage(_) => None,
+    }
+}
+
+/// What a batch did.
+#[derive(Debug)]
+pub enum TxnEvent {
+    /// Nothing to a transaction, or went on with one, or began one.
+    Nothing,
+    /// Ended one.
+    Ended {
+        /// What lay before the marker.
+        transaction: Transaction,
+        /// The marker.
+        marker: TxnMarker,
+        /// The row of the `.txnindex`, if it was aborted.
+        aborted: Option<AbortedTxnRow>,
+    },
+    /// A marker of a transaction that has no data here. By design it has no row in the
+    /// `.txnindex`.
+    EmptyTransaction(TxnMarker),
+    /// A batch that would stop a broker which rebuilds its state.
+    Refused,
+}
+
+/// Folds batches, in the order of the log, into transactions.
+///
+/// Keeps what is open, and for each producer what its last marker was; ended transactions are
+/// handed out and forgotten.
+#[derive(Debug, Default)]
+pub struct TransactionFold {
+    manager: ProducerStateManager,
+    slots: Vec<Slot>,
+    by_producer: HashMap<i64, usize, SpreadProducerIds>,
+    /// The slot used last: batches of one producer often come in a row.
+    last_used: usize,
+    holes: Holes,
+    refused: u64,
+    high_watermark: Option<i64>,
+}
+
+/// What is known of one transactional producer.
+#[derive(Debug, Default)]
+struct Slot {
+    producer_id: i64,
+    is_open: bool,
+    transaction: Transaction,
+    /// Type and epoch of the producer's last batch, if that was a marker.
+    last_marker: Option<(ControlRecordType, i16)>,
+    /// Holes up to the last batch of the open transaction.
+    holes_seen: u64,
+}
+
+/// Offsets that no batch has.
+#[derive(Debug, Default)]
+struct Holes {
+    next_offset: Option<i64>,
+    count: u64,
+    /// The offset of the newest hole, if it is a single one.
+    newest_single: Option<i64>,
+}
+
+impl Holes {
+    #[inline]
+    fn pass(&mut self, base_offset: i64, last_offset: i64) {
+        if let Some(next) = self.next_offset
+            && base_offset > next
+        {
+            self.count += 1;
+            self.newest_single = (base_offset - 1 == next).then_some(next);
+        }
+        self.next_offset = Some(last_offset.wrapping_add(1));
+    }
+
+    /// Damage may stand for any number of offsets.
+    fn damage(&mut self) {
+        self.count += 1;
+        self.newest_single = None;
+        self.next_offset = None;
+    }
+
+    /// The one offset that is missing since `seen` holes had been passed, if it is just one.
+    fn single_since(&self, seen: u64) -> Option<i64> {
+        self.newest_single.filter(|_| self.count == seen + 1)
+    }
+}
+
+impl TransactionFold {
+    /// Nothing is known before the first batch.
+    #[must_use]
+    pub fn from_scratch(log_start_offset: i64) -> Self {
+        let mut fold = Self::default();
+        fold.manager.load_without_snapshot(log_start_offset);
+        fold
+    }
+
+    /// Goes on from the snapshot at `offset`.
+    #[must_use]
+    pub fn on_top_of(rows: Vec<ProducerSnapshotRow>, offset: i64) -> Self {
+        let mut fold = Self::default();
+        fold.manager.load_from_snapshot(rows, offset, None);
+        let open: Vec<Transaction> = fold
+            .manager
+            .ongoing_txns()
+            .map(|txn| Transaction::from_snapshot(txn, &fold.manager))
+            .collect();
+        for transaction in open {
+            let index = fold.slot(transaction.producer_id);
+            if let Some(slot) = fold.slots.get_mut(index) {
+                slot.is_open = true;
+                slot.transaction = transaction;
+            }
+        }
+        fold
+    }
+
+    /// Ended transactions with a marker below this are forgotten at once; all are if it is not
+    /// said, as if the high watermark were at the log end.
+    #[must_use]
+    pub fn with_high_watermark(mut self, high_watermark: Option<i64>) -> Self {
+        self.high_watermark = high_watermark;
+        self
+    }
+
+    /// The producers and transactions after the batches so far.
+    #[must_use]
+    pub fn manager(&self) -> &ProducerStateManager {
+        &self.manager
+    }
+
+    /// The producers and transactions after the last batch.
+    #[must_use]
+    pub fn into_manager(self) -> ProducerStateManager {
+        self.manager
+    }
+
+    /// Batches that would stop a broker which rebuilds its state.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The open transaction of a producer.
+    #[must_use]
+    pub fn open(&self, producer_id: i64) -> Option<&Transaction> {
+        let slot = self.slots.get(*self.by_producer.get(&producer_id)?)?;
+        slot.is_open.then_some(&slot.transaction)
+    }
+
+    /// The open transactions, in no order.
+    pub fn all_open(&self) -> impl Iterator<Item = &Transaction> {
+        self.slots
+            .iter()
+            .filter(|slot| slot.is_open)
+            .map(|slot| &slot.transaction)
+    }
+
+    /// Takes in what lies at one place of the log.
+    ///
+    /// # Errors
+    /// If a marker cannot be read.
+    #[inline]
+    pub fn take(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<TxnEvent, Error> {
+        match entry {
+            Entry::Batch(batch) => self.take_batch(at.index, batch),
+            Entry::Legacy(entry) => {
+                // One message, or a wrapper that has the offset of its last.
+                self.holes.next_offset = Some(entry.header.offset().wrapping_add(1));
+                Ok(TxnEvent::Nothing)
+            }
+            Entry::Damage(_) => {
+                self.holes.damage();
+                Ok(TxnEvent::Nothing)
+            }
+        }
+    }
+
+    #[inline]
+    fn take_batch(&mut self, segment: usize, batch: &Batch<'_>) -> Result<TxnEvent, Error> {
+        let header = batch.header;
+        self.holes.pass(header.base_offset(), header.last_offset());
+        if !header.has_producer_id() {
+            return Ok(TxnEvent::Nothing);
+        }
+        let place = Place {
+            segment,
+            position: batch.position,
+        };
+        let attributes = header.attributes();
+        if attributes.is_control() {
+            return match batch.marker()? {
+                Some(marker) => Ok(self.take_marker(header, marker, place)),
+                // The cleaner leaves control batches without a record; they end nothing.
+                None => Ok(self
+                    .recover(header, None)
+                    .map_or(TxnEvent::Refused, |_| TxnEvent::Nothing)),
+            };
+        }
+        if self.recover(header, None).is_none() {
+            return Ok(TxnEvent::Refused);
+        }
+        if attributes.is_transactional() {
+            self.add_data(header, place);
+        }
+        Ok(TxnEvent::Nothing)
+    }
+
+    /// Passes a batch on to the state; `None` if it would stop a broker.
+    #[inline]
+    fn recover(
+        &mut self,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+    ) -> Option<Option<AbortedTxnRow>> {
+        let recovered = recover_batch(&mut self.manager, header, marker).ok();
+        if recovered.is_none() {
+            self.refused += 1;
+        }
+        recovered
+    }
+
+    #[inline]
+    fn add_data(&mut self, header: &RecordBatchHeader, place: Place) {
+        let producer_id = header.producer_id();
+        let index = self.slot(producer_id);
+        let Self {
+            manager,
+            slots,
+            holes,
+            ..
+        } = self;
+        let Some(slot) = slots.get_mut(index) else {
+            return;
+        };
+        if slot.is_open {
+            let txn = &mut slot.transaction;
+            let changes_epoch = txn.last_producer_epoch != header.producer_epoch();
+            let missing_offset = holes.single_since(slot.holes_seen);
+            if (changes_epoch || missing_offset.is_some())
+                && txn.missing_markers.len() < MAX_MISSING_MARKERS
+            {
+                txn.missing_markers.push(MissingMarker {
+                    offset: header.base_offset(),
+                    missing_offset,
+                    is_certain: changes_epoch,
+                });
+            }
+        } else {
+            let first_offset = manager
+                .last_entry(producer_id)
+                .and_then(|entry| entry.current_txn_first_offset());
+            slot.is_open = true;
+            slot.transaction = Transaction::begin(
+                producer_id,
+                first_offset.unwrap_or_else(|| header.base_offset()),
+            );
+        }
+        slot.last_marker = None;
+        slot.holes_seen = holes.count;
+        slot.transaction.add(header, place);
+    }
+
+    fn take_marker(
+        &mut self,
+        header: &RecordBatchHeader,
+        marker: EndTransactionMarker,
+        place: Place,
+    ) -> TxnEvent {
+        let producer_id = header.producer_id();
+        let before = self.manager.last_entry(producer_id);
+        let previous_coordinator_epoch = before.map_or(-1, |entry| entry.coordinator_epoch());
+        let recovered = self.recover(header, Some(marker));
+        let index = self.slot(producer_id);
+        let Some(slot) = self.slots.get_mut(index) else {
+            return TxnEvent::Refused;
+        };
+        let this = (marker.control_type, header.producer_epoch());
+        let marker = TxnMarker {
+            producer_id,
+            producer_epoch: header.producer_epoch(),
+            offset: header.base_offset(),
+            control_type: marker.control_type,
+            coordinator_epoch: marker.coordinator_epoch,
+            previous_coordinator_epoch,
+            timestamp: header.max_timestamp(),
+            place,
+            repeats_previous: slot.last_marker == Some(this),
+        };
+        slot.last_marker = Some(this);
+        let was_open = std::mem::take(&mut slot.is_open);
+        if was_open {
+            let high_watermark = self.high_watermark.unwrap_or(i64::MAX);
+            self.manager.on_high_watermark_updated(high_watermark);
+        }
+        match recovered {
+            None => TxnEvent::Refused,
+            Some(aborted) if was_open => TxnEvent::Ended {
+                transaction: std::mem::take(&mut slot.transaction),
+                marker,
+                aborted,
+            },
+            Some(_) => TxnEvent::EmptyTransaction(marker),
+        }
+    }
+
+    /// The slot of a producer, made if there is none.
+    #[inline]
+    fn slot(&mut self, producer_id: i64) -> usize {
+        if let Some(slot) = self.slots.get(self.last_used)
+            && slot.producer_id == producer_id
+        {
+            return self.last_used;
+        }
+        let slots = &mut self.slots;
+        let index = *self.by_producer.entry(producer_id).or_insert_with(|| {
+            slots.push(Slot {
+                producer_id,
+                ..Slot::default()
+            });
+            slots.len() - 1
+        });
+        self.last_used = index;
+        index
+    }
+}
+
+/// Spreads producer ids, which are small numbers close together, by one multiplication with a
+/// number that differs from run to run: who writes a log cannot choose ids that collide.
+#[derive(Clone, Debug)]
+struct SpreadProducerIds {
+    factor: u64,
+}
+
+impl Default for SpreadProducerIds {
+    fn default() -> Self {
+        let random = RandomState::new().build_hasher().finish();
+        // Odd, so that no two ids fall together before the upper bits are cut off.
+        Self { factor: random | 1 }
+    }
+}
+
+impl BuildHasher for SpreadProducerIds {
+    type Hasher = ProducerIdHasher;
+
+    fn build_hasher(&self) -> ProducerIdHasher {
+        ProducerIdHasher {
+            factor: self.factor,
+            hash: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ProducerIdHasher {
+    factor: u64,
+    hash: u64,
+}
+
+impl Hasher for ProducerIdHasher {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, value: u64) {
+        let product = (self.hash ^ value).wrapping_mul(self.factor);
+        self.hash = product ^ (product >> 32);
+    }
+
+    #[inline]
+    fn write_i64(&mut self, value: i64) {
+        self.write_u64(value.cast_unsigned());
+    }
+}

@@ -1,0 +1,238 @@
+//! What must hold between `txns`, `aborted`, the state and the indexes, whatever Kafka says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kseg::log::partition_dir::PartitionDir;
+use kseg::report::aborted::{AbortedOptions, AbortedSummary};
+use kseg::report::partition_state::{StateOptions, load_partition_state};
+use serde_json::{Value, json};
+
+use crate::{Differences, aborted, array, dirs, in_index, in_log, is_open, name, open, root, txns};
+
+/// Every partition directory below fixtures and cases that holds segments.
+fn all_partitions() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("fixtures"), root().join("cases")];
+    while let Some(folder) = folders.pop() {
+        for below in dirs(&folder) {
+            let dir = PartitionDir::open(&below).unwrap();
+            if dir.segments.is_empty() || dir.name.is_none() {
+                folders.push(below);
+            } else {
+                found.push(below);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn open_transactions_are_those_of_the_state() {
+    let mut differences = Differences::default();
+    let mut compared = 0;
+    for partition in all_partitions() {
+        let (dir, offsets) = open(&partition);
+        let end = load_partition_state(&dir, offsets, StateOptions::default()).unwrap();
+        let end = end.unwrap().log_end_offset;
+        let first = dir.segments[0].base_offset;
+        let middle = first + (end - first) / 2;
+        for from_scratch in [false, true] {
+            for at_offset in [None, Some(middle), Some(first)] {
+                let options = StateOptions {
+                    from_scratch,
+                    at_offset,
+                    ..StateOptions::default()
+                };
+                let state = load_partition_state(&dir, offsets, options)
+                    .unwrap()
+                    .unwrap();
+                let theirs: Vec<(i64, i64)> = state
+                    .manager
+                    .ongoing_txns()
+                    .map(|txn| (txn.producer_id, txn.first_offset.message_offset))
+                    .collect();
+                let (rows, summary) = txns(&partition, options).unwrap();
+                let ours: Vec<(i64, i64)> = rows
+                    .iter()
+                    .filter(|row| is_open(row))
+                    .map(|row| {
+                        let number = |key: &str| row[key].as_i64().unwrap();
+                        (number("producerId"), number("firstOffset"))
+                    })
+                    .collect();
+                compared += 1;
+                let what = format!("{} {options:?}", partition.display());
+                differences.check(&what, &json!(ours), &json!(theirs));
+                differences.check(
+                    &what,
+                    &json!([summary.last_stable_offset, summary.log_end_offset]),
+                    &json!([state.offsets.last_stable_offset(), state.log_end_offset]),
+                );
+            }
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+    differences.none();
+}
+
+/// A copy of a partition whose last `.txnindex` with rows is changed by `change`.
+fn with_index(partition: &Path, change: impl FnOnce(&mut Vec<u8>)) -> (tempfile::TempDir, PathBuf) {
+    let temp = tempfile::tempdir().unwrap();
+    let copy = temp.path().join(name(partition));
+    fs::create_dir(&copy).unwrap();
+    let mut indexes = Vec::new();
+    for file in fs::read_dir(partition).unwrap() {
+        let file = file.unwrap().path();
+        if !file.is_file() {
+            continue;
+        }
+        let to = copy.join(file.file_name().unwrap());
+        fs::write(&to, fs::read(&file).unwrap()).unwrap();
+        if name(&to).ends_with(".txnindex") && fs::metadata(&to).unwrap().len() > 0 {
+            indexes.push(to);
+        }
+    }
+    indexes.sort();
+    let index = indexes.last().unwrap();
+    let mut bytes = fs::read(index).unwrap();
+    change(&mut bytes);
+    fs::write(index, bytes).unwrap();
+    (temp, copy)
+}
+
+const ROW_SIZE: usize = 34;
+
+fn offsets_in(ranges: &Value) -> i64 {
+    let length = |range: &Value| range[1].as_i64().unwrap() - range[0].as_i64().unwrap() + 1;
+    array(ranges).iter().map(length).sum()
+}
+
+/// Partitions whose last index row is of a transaction with records, nothing compacted, and a
+/// committed transaction beside it.
+fn damageable() -> Vec<(PathBuf, Value, Value)> {
+    let mut found = Vec::new();
+    for partition in all_partitions() {
+        let Some((rows, summary)) = aborted(&partition, AbortedOptions::default()) else {
+            continue;
+        };
+        let last_row = rows.iter().rfind(|row| in_index(row));
+        let (txns, _) = txns(&partition, StateOptions::default()).unwrap();
+        let committed = txns
+            .iter()
+            .rfind(|row| row["state"] == "COMMITTED" && row["records"].as_u64() > Some(0));
+        if let (Some(row), Some(committed), false) = (last_row, committed, summary.disagrees())
+            && in_log(row)
+            && row["records"].as_u64() > Some(0)
+        {
+            found.push((partition, row.clone(), committed.clone()));
+        }
+    }
+    found
+}
+
+/// Changes the index of every partition it can, and has the outcome judged. `change` and `judge`
+/// are given the last row of the index and a committed transaction.
+fn damage(
+    change: impl Fn(&mut Vec<u8>, &Value, &Value),
+    judge: impl Fn(&[Value], AbortedSummary, &Value, &Value),
+) {
+    let damageable = damageable();
+    assert!(damageable.len() > 20, "{}", damageable.len());
+    for (partition, row, committed) in damageable {
+        let (_temp, copy) = with_index(&partition, |bytes| change(bytes, &row, &committed));
+        let (rows, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+        assert!(summary.disagrees(), "{}", partition.display());
+        judge(&rows, summary, &row, &committed);
+    }
+}
+
+fn with_finding<'r>(rows: &'r [Value], finding: &str) -> &'r Value {
+    rows.iter().find(|row| row["finding"] == finding).unwrap()
+}
+
+#[test]
+fn missing_row_is_named_with_the_records_it_shows() {
+    damage(
+        |bytes, _, _| bytes.truncate(bytes.len() - ROW_SIZE),
+        |rows, summary, row, _| {
+            assert_eq!(summary.missing, 1);
+            let missing = with_finding(rows, "txnindex-entry-missing");
+            assert_eq!(missing["lastOffset"], row["lastOffset"]);
+            assert_eq!(missing["exposedRecords"], row["records"]);
+            assert!(offsets_in(&missing["exposedOffsets"]) >= row["records"].as_i64().unwrap());
+        },
+    );
+}
+
+#[test]
+fn torn_row_is_named() {
+    damage(
+        |bytes, _, _| bytes.extend([0; 5]),
+        |rows, summary, _, _| {
+            assert_eq!(
+                (summary.broken, summary.missing, summary.surplus),
+                (1, 0, 0)
+            );
+            with_finding(rows, "txnindex-entry-torn");
+        },
+    );
+}
+
+#[test]
+fn row_that_starts_late_is_named_with_the_records_it_shows() {
+    damage(
+        |bytes, row, _| {
+            let at = bytes.len() - ROW_SIZE + 10;
+            let last_offset = row["lastOffset"].as_i64().unwrap();
+            bytes[at..at + 8].copy_from_slice(&last_offset.to_be_bytes());
+        },
+        |rows, summary, row, _| {
+            assert_eq!(
+                (summary.starts_late, summary.missing, summary.surplus),
+                (1, 0, 0)
+            );
+            let late = with_finding(rows, "txnindex-entry-starts-late");
+            assert_eq!(late["logFirstOffset"], row["logFirstOffset"]);
+            assert_eq!(late["exposedRecords"], row["records"]);
+        },
+    );
+}
+
+#[test]
+fn surplus_row_is_named_with_the_records_it_hides() {
+    damage(
+        |bytes, _, committed| {
+            let number = |key: &str| committed[key].as_i64().unwrap();
+            bytes.extend([0; 2]);
+            bytes.extend(number("producerId").to_be_bytes());
+            bytes.extend(number("firstOffset").to_be_bytes());
+            bytes.extend(number("markerOffset").to_be_bytes());
+            bytes.extend((number("markerOffset") + 1).to_be_bytes());
+        },
+        |rows, summary, _, committed| {
+            assert_eq!(
+                (summary.surplus, summary.missing, summary.broken),
+                (1, 0, 0)
+            );
+            let surplus = with_finding(rows, "txnindex-entry-surplus");
+            assert_eq!(surplus["hiddenRecords"], committed["records"]);
+        },
+    );
+}
+
+#[test]
+fn cut_index_shows_what_its_row_hid() {
+    // A whole index that is gone: every transaction with records is missing, and only those.
+    damage(
+        |bytes, _, _| bytes.clear(),
+        |rows, summary, _, _| {
+            let missing = rows.iter().filter(|row| !in_index(row)).count() as u64;
+            assert!(missing > 0 && summary.missing <= missing);
+            let exposed = rows.iter().filter(|row| !in_index(row));
+            let exposed: u64 = exposed.map(|row| row["records"].as_u64().unwrap()).sum();
+            assert_eq!(summary.exposed_records, exposed);
+        },
+    );
+}

@@ -403,6 +403,45 @@ const CASES: &[Case] = &[
     ),
     case("gaps-healthy", "gaps s02-txn-tv2/data"),
     case("gaps-forgotten", "gaps s12-expired-producers/data"),
+    // txns
+    case("txns-help", "txns --help"),
+    case(
+        "txns",
+        "txns --now 2026-11-29T17:00:00Z s02-txn-tv2/data/tx-1",
+    ),
+    wide(
+        "txns-80",
+        80,
+        "txns --now 2026-01-15T09:00:00Z incidents/several-open-transactions/data",
+    ),
+    case(
+        "txns-aborted-json",
+        "txns --state aborted -o json incidents/fetch-inside-aborted-range/data",
+    ),
+    case(
+        "txns-cleaned-marker",
+        "txns --now 2026-01-15T09:00:00Z incidents/abort-marker-cleaned-away/data",
+    ),
+    case(
+        "txns-older-than",
+        "txns --state open --older-than 1h --now 2026-11-29T17:00:00Z s02-txn-tv2/data",
+    ),
+    // aborted
+    case("aborted-help", "aborted --help"),
+    case("aborted-agree", "aborted s02-txn-tv2/data/tx-1"),
+    case(
+        "aborted-index-missing",
+        "aborted incidents/txnindex-missing/data",
+    ),
+    wide(
+        "aborted-index-too-short-80",
+        80,
+        "aborted incidents/txnindex-too-short/data",
+    ),
+    // write
+    case("write-help", "write --help"),
+    case("write-unknown-example", "write --example everything"),
+    case("write-no-scenario", "write --out nowhere missing.json"),
     case("completions-help", "completions --help"),
     case("completions-unknown-shell", "completions csh"),
 ];

@@ -104,6 +104,22 @@ impl Validator<'_> {
                     }
                     true
                 }
+                "prefixItems" => {
+                    let rules = rule.as_array().unwrap().iter();
+                    let items = value.as_array().into_iter().flatten();
+                    for (index, (rule, item)) in rules.zip(items).enumerate() {
+                        self.check(rule, item, &format!("{place}[{index}]"))?;
+                    }
+                    true
+                }
+                "minItems" => {
+                    let items = value.as_array().map_or(0, Vec::len) as u64;
+                    !value.is_array() || items >= rule.as_u64().unwrap()
+                }
+                "maxItems" => {
+                    let items = value.as_array().map_or(0, Vec::len) as u64;
+                    !value.is_array() || items <= rule.as_u64().unwrap()
+                }
                 "properties" => {
                     for (key, rule) in rule.as_object().unwrap() {
                         if let Some(value) = value.get(key) {
@@ -221,18 +237,47 @@ fn data_folders() -> Vec<PathBuf> {
     folders
 }
 
+/// How to run a command on the folder it is in; `None` for those that do not read a folder.
+/// `made` is a folder to write into.
+fn arguments(command: &str, made: &Path) -> Option<Vec<String>> {
+    let mut arguments = vec![command.to_owned(), "-o".to_owned(), "json".to_owned()];
+    match command {
+        "write" => return None,
+        "ls" => arguments.extend(["--segments", "--files"].map(str::to_owned)),
+        "rebuild" => arguments.extend(["--out".to_owned(), made.display().to_string()]),
+        _ => {}
+    }
+    arguments.push(".".to_owned());
+    Some(arguments)
+}
+
+#[test]
+fn what_write_prints_follows_the_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = repository().join("cases/named/duplicate-of-last/scenario.json");
+    let out = folder.path().join("out");
+    let arguments = ["write", "-o", "json"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([
+            scenario.display().to_string(),
+            "--out".to_owned(),
+            out.display().to_string(),
+        ]);
+    let run = program::run(&repository(), arguments);
+    let document = serde_json::from_str(&run.stdout).unwrap();
+    assert_valid("write", &document, "write");
+}
+
 #[test]
 fn what_is_printed_follows_the_schema() {
-    for data in data_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, data) in data_folders().into_iter().enumerate() {
+        let made = folder.path().join(index.to_string());
         for command in schemas::commands() {
-            let deep: &[&str] = if command == "ls" {
-                &["--segments", "--files"]
-            } else {
-                &[]
+            let Some(arguments) = arguments(command, &made) else {
+                continue;
             };
-            let arguments = [command, "-o", "json", "."]
-                .into_iter()
-                .chain(deep.iter().copied());
             let run = program::run(&data, arguments);
             let document = serde_json::from_str(&run.stdout)
                 .unwrap_or_else(|error| panic!("{command} {}: {error}", data.display()));

@@ -349,7 +349,7 @@ impl Window {
 }
 
 /// A batch of magic 2 where it lies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Batch<'w> {
     /// The header, borrowed from the file.
     pub header: &'w RecordBatchHeader,
@@ -359,6 +359,16 @@ pub struct Batch<'w> {
     /// many as the walk has read.
     at_hand: &'w [u8],
     file: &'w MappedFile,
+}
+
+impl std::fmt::Debug for Batch<'_> {
+    /// Header and position; the bytes at hand may be a gigabyte.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch")
+            .field("header", self.header)
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'w> Batch<'w> {

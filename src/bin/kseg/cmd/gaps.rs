@@ -23,7 +23,7 @@ const MAX_ROWS: usize = 1000;
 /// So many classes fit a line of 80.
 const CLASSES_A_LINE: usize = 2;
 
-/// Find lost and doubled records: gaps, repeats and reorderings of sequences and offsets
+/// Find lost and doubled records, by their sequences and offsets
 ///
 /// Follows the sequences and epochs of every producer and the offsets of the log, from headers
 /// and markers alone. Each finding has its likely cause. What retention, the cleaner, markers and

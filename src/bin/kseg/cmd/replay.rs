@@ -73,7 +73,8 @@ struct QuestionArgs {
     #[arg(long, value_name = "E", requires = "base_sequence")]
     producer_epoch: Option<i16>,
     /// How many records it has
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     count: i32,
     /// It belongs to a transaction
     #[arg(long, requires = "base_sequence")]

@@ -8,7 +8,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
 )]
 #![allow(

@@ -77,7 +77,9 @@ fn run(dir: &Path, batches: &mut [Vec<u8>]) -> f64 {
 }
 
 fn main() {
-    let dir = std::env::args().find(|argument| argument.starts_with('/'));
+    let dir = std::env::args()
+        .skip(1)
+        .find(|argument| argument.starts_with('/'));
     let dir = dir.unwrap_or_else(|| "/tmp/kseg-append-race".to_owned());
     let batches = batches();
     let bytes: usize = batches.iter().map(Vec::len).sum();

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use kseg::report::aborted::{AbortedOptions, RangeRule};
+use kseg::log::Io;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::report::aborted::{AbortedFrom, AbortedOptions, RangeRule, longest_invisible_run};
 use kseg::report::partition_state::StateOptions;
 use serde_json::{Value, json};
 
@@ -463,4 +465,27 @@ fn incidents_say_where_the_last_stable_offset_goes() {
     }
     assert!(compared > 0);
     differences.none();
+}
+
+#[test]
+fn incidents_have_their_longest_invisible_run() {
+    let mut compared = 0;
+    for incident in incidents() {
+        let expected = &incident.expected["longestInvisibleRun"];
+        if expected.is_null() {
+            continue;
+        }
+        let (rows, _) = aborted(&incident.partition, AbortedOptions::default()).unwrap();
+        let hidden = rows.iter().map(|row| AbortedFrom {
+            first_offset: row["firstOffset"].as_i64().unwrap(),
+            producer_id: row["producerId"].as_i64().unwrap(),
+        });
+        let dir = PartitionDir::open(&incident.partition).unwrap();
+        let run = longest_invisible_run(&dir, Io::Mmap, hidden.collect()).unwrap();
+        let (first, last) = run.unwrap();
+        let ours = json!({"firstOffset": first, "lastOffset": last});
+        assert_eq!(ours, *expected, "{}", incident.what);
+        compared += 1;
+    }
+    assert!(compared > 0);
 }

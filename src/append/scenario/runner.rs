@@ -86,10 +86,12 @@ impl<'s> ScenarioRun<'s> {
     /// Does one step. A refusal is a result.
     ///
     /// # Errors
-    /// If files cannot be read or written.
+    /// If files cannot be read or written, or the log cannot be opened again: a broker does not
+    /// start on it either, so there is nothing more to do.
     pub fn step(&mut self, step: &Step) -> Result<StepResult, Error> {
         let mut result = match self.execute(step) {
             Ok(result) => result,
+            Err(error) if matches!(step, Step::Reopen(_)) => return Err(error),
             Err(error) => {
                 let mut result = StepResult::new(step.name(), "rejected");
                 result.error = Some(StepError::of(error)?);

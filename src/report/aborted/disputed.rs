@@ -80,6 +80,30 @@ impl Disputed {
     }
 }
 
+/// The disputed offsets of one producer, by first offset.
+#[derive(Debug, Default)]
+struct Pending {
+    places: Vec<usize>,
+    /// Those before it end below what has been walked.
+    from: usize,
+}
+
+impl Pending {
+    /// Those that may hold `offset`, which only rises. Mostly one: transactions of a producer do
+    /// not overlap, unless an index says so.
+    fn at(&mut self, offset: i64, disputed: &[Disputed]) -> &[usize] {
+        let get = |at: usize| disputed.get(*self.places.get(at)?);
+        while get(self.from).is_some_and(|it| it.end_offset < offset) {
+            self.from += 1;
+        }
+        let mut to = self.from;
+        while get(to).is_some_and(|it| it.first_offset <= offset) {
+            to += 1;
+        }
+        self.places.get(self.from..to).unwrap_or_default()
+    }
+}
+
 /// Finds the batches that a difference shows or hides: one more walk, over their offsets only.
 pub(super) fn look_up_disputed(
     dir: &PartitionDir,
@@ -99,9 +123,11 @@ pub(super) fn look_up_disputed(
         .map(|it| it.end_offset)
         .max()
         .unwrap_or(from);
-    let mut by_producer: HashMap<i64, Vec<usize>> = HashMap::new();
+    disputed.sort_by_key(|it| it.first_offset);
+    let mut by_producer: HashMap<i64, Pending> = HashMap::new();
     for (place, it) in disputed.iter().enumerate() {
-        by_producer.entry(it.producer_id).or_default().push(place);
+        let pending = by_producer.entry(it.producer_id).or_default();
+        pending.places.push(place);
     }
     let first = dir
         .segments
@@ -116,10 +142,10 @@ pub(super) fn look_up_disputed(
             return Ok(ControlFlow::Break(()));
         }
         if header.attributes().is_transactional()
-            && let Some(places) = by_producer.get(&header.producer_id())
+            && let Some(pending) = by_producer.get_mut(&header.producer_id())
         {
             let marker = batch.marker()?;
-            for place in places {
+            for place in pending.at(header.base_offset(), &disputed) {
                 if let Some(disputed) = disputed.get_mut(*place)
                     && let Some(found) = found.get_mut(disputed.found)
                 {

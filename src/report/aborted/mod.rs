@@ -4,6 +4,7 @@
 //! A broker answers a fetch from the `.txnindex` alone and does not look whether the log agrees.
 
 mod disputed;
+mod invisible;
 mod row;
 mod segment;
 
@@ -20,6 +21,7 @@ use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
 use crate::state::AbortedTxnRow;
 
+pub use invisible::{AbortedFrom, longest_invisible_run};
 pub use row::AbortedRow;
 
 /// Which rows a range of offsets selects.

@@ -14,6 +14,7 @@ use super::partition_state::{
 use super::transactions::{
     Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
 };
+use crate::format::file_name::PartitionDirStatus;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
@@ -434,7 +435,7 @@ impl<'a> Rows<'a, '_> {
             .now_ms
             .zip(start)
             .map(|(now, start)| now.saturating_sub(start));
-        Self::add_commands(&mut row, txn);
+        self.add_commands(&mut row, txn);
         let finding = if txn.batches > 0 {
             TxnFinding::open(&row)
         } else {
@@ -444,7 +445,11 @@ impl<'a> Rows<'a, '_> {
         emit(&row)
     }
 
-    fn add_commands(row: &mut TxnRow<'_>, txn: &Transaction) {
+    /// Only a partition that is live can be spoken to under its name.
+    fn add_commands(&self, row: &mut TxnRow<'_>, txn: &Transaction) {
+        let Some(PartitionDirStatus::Live) = self.dir.status() else {
+            return;
+        };
         let (Some(topic), Some(partition)) = (row.topic, row.partition) else {
             return;
         };

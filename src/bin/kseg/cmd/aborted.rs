@@ -1,11 +1,13 @@
 //! `kseg aborted`: what `read_committed` hides, and whether the index agrees with the log.
 
+use std::cell::RefCell;
 use std::io::Write;
 
 use clap::Args;
 use kseg::log::Error;
 use kseg::report::aborted::{
-    AbortedOptions, AbortedRow, AbortedSummary, RangeRule, aborted_partition,
+    AbortedFrom, AbortedOptions, AbortedRow, AbortedSummary, RangeRule, aborted_partition,
+    longest_invisible_run,
 };
 
 use super::producers::name;
@@ -71,7 +73,10 @@ pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<S
                 &options,
                 context,
                 |_, row, context| Ok(json.row(&mut context.out, row)?),
-                |_, summary| disagrees |= summary.disagrees(),
+                |_, summary| {
+                    disagrees |= summary.disagrees();
+                    Ok(())
+                },
             )?;
             json.finish(&mut context.out)?;
             disagrees
@@ -90,7 +95,7 @@ fn each_partition(
     options: &AbortedOptions,
     context: &mut Context,
     mut emit: impl FnMut(&PartitionInput<'_>, &AbortedRow<'_>, &mut Context) -> anyhow::Result<()>,
-    mut sum_up: impl FnMut(&PartitionInput<'_>, &AbortedSummary),
+    mut sum_up: impl FnMut(&PartitionInput<'_>, &AbortedSummary) -> Result<(), Error>,
 ) -> anyhow::Result<()> {
     inputs.for_each(context, |input, context| {
         let partition = match input {
@@ -113,7 +118,9 @@ fn each_partition(
                     let segments = count(summary.vanished, "segment");
                     context.warn(&format!("{path}: {segments} vanished while reading"));
                 }
-                sum_up(partition, &summary);
+                if let Err(error) = sum_up(partition, &summary) {
+                    context.fail(&error);
+                }
             }
             Ok(None) => {}
             Err(error) => match error.downcast_ref::<Error>() {
@@ -132,6 +139,8 @@ struct Totals {
     disagreeing: u64,
     listed: u64,
     sum: AbortedSummary,
+    /// The longest run of offsets nobody is shown, and where.
+    longest_run: Option<(String, i64, i64)>,
     findings: Vec<String>,
 }
 
@@ -152,6 +161,16 @@ impl Totals {
         sum.hidden_records += summary.hidden_records;
         sum.empty += summary.empty;
         sum.walked_bytes += summary.walked_bytes;
+    }
+
+    fn add_run(&mut self, name: &str, run: Option<(i64, i64)>) {
+        let longest = self.longest_run.as_ref();
+        let longest = longest.map(|(_, first, last)| last.saturating_sub(*first));
+        if let Some((first, last)) = run
+            && Some(last.saturating_sub(first)) > longest
+        {
+            self.longest_run = Some((name.to_owned(), first, last));
+        }
     }
 
     fn print(&self, context: &mut Context) -> anyhow::Result<()> {
@@ -189,11 +208,18 @@ impl Totals {
                 bytes(sum.walked_bytes)
             )?;
         }
+        if let Some((name, first, last)) = &self.longest_run {
+            writeln!(
+                context.out,
+                "longest run that no read_committed consumer sees: {first}..{last} in {name}"
+            )?;
+        }
         if sum.empty > 0 {
             writeln!(
                 context.out,
-                "{} without data here: no row, by design",
-                plural(sum.empty, "ABORT marker", "ABORT markers")
+                "{} without data here, which {} no row by design",
+                count(sum.empty, "ABORT marker"),
+                if sum.empty == 1 { "has" } else { "have" }
             )?;
         }
         if !self.findings.is_empty() {
@@ -212,6 +238,11 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
     let mut totals = Totals::default();
     let mut findings = Vec::new();
     let mut listed = 0;
+    let hidden: RefCell<Vec<AbortedFrom>> = RefCell::default();
+    // A run is the partition's, not the selection's.
+    let is_whole = options.producer_id.is_none()
+        && options.from_offset.is_none()
+        && options.to_offset.is_none();
     each_partition(
         &inputs,
         options,
@@ -219,12 +250,31 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
         |partition, row, _| {
             listed += 1;
             findings.extend(finding(&name(partition), row));
+            if let (Some(first_offset), Some(producer_id), true) =
+                (row.first_offset, row.producer_id, is_whole && row.in_index)
+            {
+                hidden.borrow_mut().push(AbortedFrom {
+                    first_offset,
+                    producer_id,
+                });
+            }
             Ok(())
         },
-        |_, summary| totals.add(summary),
+        |partition, summary| {
+            let hidden = hidden.take();
+            totals.add(summary);
+            if !hidden.is_empty() {
+                let run = longest_invisible_run(partition.dir, options.state.io, hidden)?;
+                totals.add_run(&name(partition), run);
+            }
+            Ok(())
+        },
     )?;
     totals.findings = findings.iter().map(|line| style.bad(line)).collect();
     totals.listed = listed;
+    if totals.partitions == 0 {
+        return Ok(false);
+    }
     totals.print(context)?;
     if totals.listed > 0 {
         // The answer comes first, and there may be more rows than fit in memory: the listing is
@@ -314,7 +364,7 @@ fn list(inputs: &Inputs, options: &AbortedOptions, context: &mut Context) -> any
             }
             Ok(listing.row(&mut context.out, &cells(row))?)
         },
-        |_, _| {},
+        |_, _| Ok(()),
     )?;
     if listing.hidden() > 0 {
         let columns = plural(listing.hidden() as u64, "column does", "columns do");

@@ -119,13 +119,15 @@ pub(crate) fn run(args: &TxnsArgs, context: &mut Context) -> anyhow::Result<Stat
     })
 }
 
-/// Hands out the rows of every partition that can be read, and says what a row cannot.
+/// Hands out the rows of every partition that can be read, and says what a row cannot; returns how
+/// many partitions that were.
 fn each_partition(
     inputs: &Inputs,
     options: &TxnsOptions,
     context: &mut Context,
     mut emit: impl FnMut(&PartitionInput<'_>, &TxnRow<'_>, &mut Context) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u64> {
+    let mut partitions = 0;
     inputs.for_each(context, |input, context| {
         let partition = match input {
             Input::LogDir(_) => return Ok(()),
@@ -141,7 +143,10 @@ fn each_partition(
             emit(partition, row, context)
         });
         match summary {
-            Ok(Some(summary)) => warn_about(partition, &summary, context),
+            Ok(Some(summary)) => {
+                partitions += 1;
+                warn_about(partition, &summary, context);
+            }
             Ok(None) => {}
             Err(error) => match error.downcast_ref::<Error>() {
                 Some(error) => context.fail(error),
@@ -149,7 +154,8 @@ fn each_partition(
             },
         }
         Ok(())
-    })
+    })?;
+    Ok(partitions)
 }
 
 /// What the rows do not say, on standard error.
@@ -210,11 +216,14 @@ fn table(
         states: options.states,
         ..Totals::default()
     };
-    each_partition(&inputs, options, context, |partition, row, _| {
+    let partitions = each_partition(&inputs, options, context, |partition, row, _| {
         judge(row);
         totals.add(&name(partition), row, clock_ms);
         Ok(())
     })?;
+    if partitions == 0 {
+        return Ok(());
+    }
     let mut hidden = totals.print(clock_ms, context)?;
     if totals.committed + totals.aborted + totals.empty > 0 {
         // The answer comes first, and there may be more transactions than fit in memory: the

@@ -128,7 +128,9 @@ pub(crate) fn run(args: &WriteArgs, context: &mut Context) -> anyhow::Result<Sta
             let mut run = ScenarioRun::start(scenario, dir.staging())?;
             printer.begin(scenario, context)?;
             for (index, step) in scenario.steps.iter().enumerate() {
-                let result = run.step(step)?;
+                let result = run.step(step).with_context(|| {
+                    format!("{}: steps[{index}].{}", scenario.dir_name(), step.name())
+                })?;
                 if result.error.is_some() {
                     status = Status::Found;
                 }

@@ -21,7 +21,7 @@ use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, printable};
 
-/// Make .snapshot, .txnindex, .index and .timeindex again from the log, into a new folder
+/// Make .snapshot, .txnindex, .index and .timeindex again, in a new folder
 ///
 /// Writes what Kafka's recovery writes when a broker starts after a crash from recovery point 0,
 /// byte for byte: checks every batch, and where recovery would cut the log it stops and says so.

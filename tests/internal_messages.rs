@@ -2,8 +2,8 @@
 //!
 //! `tests/oracle/schemas` prints random messages of every type and version, and what Kafka 4.3.1
 //! reads in their bytes; `tests/data/schemas/kafka-4.3.1.tsv` is a selection of such lines,
-//! for machines without a JVM. `scripts/differential-schemas` makes new ones and puts them through the ignored
-//! test.
+//! for machines without a JVM. `scripts/differential-schemas` makes new ones and puts them through
+//! the ignored test.
 
 #![allow(
     clippy::unwrap_used,

@@ -10,7 +10,7 @@ use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record::Record;
 use crate::format::record_batch::{
-    HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH,
+    CRC_START, HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH,
     RecordBatchHeader,
 };
 
@@ -103,6 +103,7 @@ impl<'f> BatchWalk<'f> {
             return Some(Ok(Entry::Batch(Batch {
                 header,
                 position,
+                at_hand: rest,
                 file: self.file,
             })));
         }
@@ -117,7 +118,7 @@ impl<'f> BatchWalk<'f> {
         }
         let position = self.position;
         let found = if position >= self.end {
-            self.file.check_unchanged().map(|()| None)
+            self.file.check_not_cut().map(|()| None)
         } else {
             self.classify().map(Some)
         };
@@ -153,7 +154,10 @@ impl<'f> BatchWalk<'f> {
         let found = Found::from_header(readable, available);
         self.file.check_unchanged()?;
         match found {
-            Ok(found) => Ok(found),
+            Ok(found) => {
+                self.load(position, found.size_in_bytes())?;
+                Ok(found)
+            }
             Err(kind) => {
                 let damage = if head_is_zero && is_zero_to_end(self.file, position)? {
                     let kind = DamageKind::ZeroTail;
@@ -166,8 +170,8 @@ impl<'f> BatchWalk<'f> {
                 } else {
                     self.resync.pass_over(self.file, position, kind, readable)?
                 };
-                self.file.check_unchanged()?;
-                if damage.kind == DamageKind::TornTail && self.file.has_grown() {
+                self.file.check_not_cut()?;
+                if damage.kind == DamageKind::TornTail && self.file.is_growing() {
                     return Ok(Found::BeingWritten {
                         size_in_bytes: available,
                     });
@@ -177,11 +181,22 @@ impl<'f> BatchWalk<'f> {
         }
     }
 
+    /// Reads an entry whole where the file is not mapped and the entry is not too large for it,
+    /// so that its checksum needs no reading of its own.
+    fn load(&mut self, position: u64, size_in_bytes: u64) -> Result<(), Error> {
+        let size = usize::try_from(size_in_bytes).unwrap_or(usize::MAX);
+        if self.map.is_none() && size <= READ_SIZE {
+            self.window.at(self.file, position, size)?;
+        }
+        Ok(())
+    }
+
     fn entry(&self, position: u64, found: Found) -> Entry<'_> {
-        let head = match self.map {
-            Some(map) => slice_at(map, position, HEADER_SIZE),
-            None => self.window.loaded(position, HEADER_SIZE),
+        let at_hand = match self.map {
+            Some(map) => slice_at(map, position, usize::MAX),
+            None => self.window.loaded(position, usize::MAX),
         };
+        let head = slice_at(at_hand, 0, HEADER_SIZE);
         let file = self.file;
         match found {
             Found::Damage(damage) => Entry::Damage(damage),
@@ -192,6 +207,7 @@ impl<'f> BatchWalk<'f> {
                 Ok(header) => Entry::Batch(Batch {
                     header,
                     position,
+                    at_hand,
                     file,
                 }),
                 Err(_) => Entry::Damage(Damage::unexpected(position, found.size_in_bytes())),
@@ -237,7 +253,7 @@ fn fetch_ahead(map: &[u8], start: usize, size: u64) {
     }
 }
 
-fn slice_at(bytes: &[u8], position: u64, len: usize) -> &[u8] {
+pub(super) fn slice_at(bytes: &[u8], position: u64, len: usize) -> &[u8] {
     let start = usize::try_from(position).unwrap_or(usize::MAX);
     let rest = bytes.get(start..).unwrap_or_default();
     rest.get(..len).unwrap_or(rest)
@@ -339,14 +355,44 @@ pub struct Batch<'w> {
     pub header: &'w RecordBatchHeader,
     /// Byte position of the batch in its segment.
     pub position: u64,
+    /// The bytes of the batch that are at hand: all of them where the file is mapped, else as
+    /// many as the walk has read.
+    at_hand: &'w [u8],
     file: &'w MappedFile,
 }
 
 impl<'w> Batch<'w> {
+    /// The bytes at `position` taken for a batch of magic 2 whatever their magic byte says, as
+    /// Kafka takes all that are not below 2 (`FileLogInputStream.nextBatch`). `header` is a copy
+    /// of the first of them; `None` if the batch is too small or not all there.
+    #[must_use]
+    pub fn of_any_magic(
+        file: &'w MappedFile,
+        position: u64,
+        header: &'w RecordBatchHeader,
+    ) -> Option<Self> {
+        let end = position.checked_add(header.size_in_bytes())?;
+        let is_whole = header.batch_length() >= MIN_BATCH_LENGTH && end <= file.len();
+        let map = file.mapped().unwrap_or_default();
+        is_whole.then_some(Self {
+            header,
+            position,
+            at_hand: slice_at(map, position, usize::MAX),
+            file,
+        })
+    }
+
     /// Bytes of the whole batch; they are all in the file.
     #[must_use]
     pub fn size_in_bytes(&self) -> u64 {
         self.header.size_in_bytes()
+    }
+
+    /// All bytes of the batch, if they are at hand.
+    #[inline]
+    fn whole(&self) -> Option<&'w [u8]> {
+        self.at_hand
+            .get(..usize::try_from(self.size_in_bytes()).ok()?)
     }
 
     /// The bytes behind the header: records, compressed as they are. Borrowed where the file is
@@ -355,21 +401,34 @@ impl<'w> Batch<'w> {
     /// # Errors
     /// If the file cannot be read.
     pub fn records(&self) -> Result<Cow<'w, [u8]>, Error> {
-        bytes_at(self.file, self.position, self.size_in_bytes(), HEADER_SIZE)
+        match self.whole() {
+            Some(whole) => Ok(Cow::Borrowed(whole.get(HEADER_SIZE..).unwrap_or_default())),
+            None => bytes_at(self.file, self.position, self.size_in_bytes(), HEADER_SIZE),
+        }
     }
 
     /// The checksum of the bytes in the file, to be compared with the stored one.
     ///
     /// # Errors
     /// If the file cannot be read.
+    #[inline]
     pub fn compute_crc(&self) -> Result<u32, Error> {
-        let records = self.position + HEADER_SIZE as u64;
-        let end = self.position + self.size_in_bytes();
-        let mut crc = self.header.compute_crc(&[]);
-        for_each_piece(self.file, records, end, |piece| {
-            crc = crc32c::crc32c_append(crc, piece)
-        })?;
+        let crc = match self.whole() {
+            Some(whole) => crc32c::crc32c(whole.get(CRC_START..).unwrap_or_default()),
+            None => self.compute_crc_by_pieces()?,
+        };
         self.file.check_unchanged()?;
+        Ok(crc)
+    }
+
+    #[cold]
+    fn compute_crc_by_pieces(&self) -> Result<u32, Error> {
+        let start = self.position + CRC_START as u64;
+        let end = self.position + self.size_in_bytes();
+        let mut crc = 0;
+        for_each_piece(self.file, start, end, |piece| {
+            crc = crc32c::crc32c_append(crc, piece);
+        })?;
         Ok(crc)
     }
 
@@ -378,7 +437,11 @@ impl<'w> Batch<'w> {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_valid(&self) -> Result<bool, Error> {
-        Ok(self.compute_crc()? == self.header.crc())
+        let is_valid = self.compute_crc()? == self.header.crc();
+        if !is_valid {
+            self.file.check_not_cut()?;
+        }
+        Ok(is_valid)
     }
 
     /// The first control record of the batch; `None` in a data batch, in a control batch that
@@ -495,7 +558,11 @@ impl LegacyEntry<'_> {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_valid(&self) -> Result<bool, Error> {
-        Ok(self.compute_crc()? == self.header.crc())
+        let is_valid = self.compute_crc()? == self.header.crc();
+        if !is_valid {
+            self.file.check_not_cut()?;
+        }
+        Ok(is_valid)
     }
 }
 

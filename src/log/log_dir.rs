@@ -153,7 +153,9 @@ impl LogDir {
             .any(|named| is_partition(&named.path))
     }
 
-    fn has_known_file(&self) -> bool {
+    /// Whether one of the files that a broker keeps directly in a log directory is there.
+    #[must_use]
+    pub fn has_known_file(&self) -> bool {
         self.files
             .iter()
             .any(|name| match LogDirFileName::parse(name) {

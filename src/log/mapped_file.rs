@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use memmap2::Mmap;
 
@@ -31,6 +32,12 @@ pub enum Io {
     Read,
 }
 
+/// A file that was not written to for so long has no write under way.
+const RECENT_WRITE: Duration = Duration::from_secs(2);
+/// How long a write may rest between two of its pieces, and how often to look meanwhile.
+const WRITE_PAUSE: Duration = Duration::from_millis(100);
+const WRITE_POLL: Duration = Duration::from_millis(2);
+
 /// An open file whose length was fixed when it was opened: bytes that a broker appends later
 /// are not part of it.
 #[derive(Debug)]
@@ -42,7 +49,12 @@ pub struct MappedFile {
 
 #[derive(Debug)]
 enum Bytes {
-    Map { map: Mmap, slot: &'static Slot },
+    Map {
+        map: Mmap,
+        slot: &'static Slot,
+        /// Kept to ask for the size, whatever name the file has by then.
+        file: File,
+    },
     File(File),
 }
 
@@ -83,7 +95,7 @@ impl MappedFile {
         match unsafe { memmap2::MmapOptions::new().len(map_len).map(&file) } {
             Ok(map) => {
                 let slot = Slot::take(map.as_ptr() as usize, map_len);
-                Bytes::Map { map, slot }
+                Bytes::Map { map, slot, file }
             }
             Err(_) => Bytes::File(file),
         }
@@ -142,10 +154,53 @@ impl MappedFile {
         }
     }
 
-    /// Whether the file is longer now than when it was opened: a broker is writing to it.
+    /// Whether a broker is writing to the file: it is longer now than when it was opened, or,
+    /// written to a moment ago, becomes so within another.
+    ///
+    /// A write may rest between two of its pieces, so the size of one instant does not tell.
     #[must_use]
-    pub fn has_grown(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > self.len)
+    pub fn is_growing(&self) -> bool {
+        let started = Instant::now();
+        loop {
+            let Some(metadata) = self.metadata() else {
+                return false;
+            };
+            if metadata.len() > self.len {
+                return true;
+            }
+            let age = metadata
+                .modified()
+                .ok()
+                .and_then(|time| time.elapsed().ok());
+            if age.is_none_or(|age| age > RECENT_WRITE) || started.elapsed() > WRITE_PAUSE {
+                return false;
+            }
+            std::thread::sleep(WRITE_POLL);
+        }
+    }
+
+    /// As [`MappedFile::check_unchanged`], and asks for the file's size.
+    ///
+    /// A file cut inside its last page raises no signal: the page shows zeros behind the cut.
+    /// So what looks wrong, and the end of a walk, is checked by this.
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`].
+    pub fn check_not_cut(&self) -> Result<(), Error> {
+        self.check_unchanged()?;
+        match self.current_len() {
+            Some(len) if len < self.len => Err(self.changed()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn current_len(&self) -> Option<u64> {
+        Some(self.metadata()?.len())
+    }
+
+    fn metadata(&self) -> Option<std::fs::Metadata> {
+        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes;
+        file.metadata().ok()
     }
 
     fn changed(&self) -> Error {
@@ -188,9 +243,12 @@ impl MappedFile {
             return Ok(std::borrow::Cow::Borrowed(bytes));
         }
         let len = usize::try_from(self.len).map_err(|_| self.changed())?;
-        // The length is the file's own, not one it claims: it is bounded by what is on disk,
-        // save for sparse files, which can be mapped.
-        let mut buffer = vec![0; len];
+        // The length is the file's own, not one it claims, but a sparse file has any length.
+        let mut buffer = Vec::new();
+        buffer
+            .try_reserve_exact(len)
+            .map_err(|_| Error::io(&self.path, io::ErrorKind::OutOfMemory.into()))?;
+        buffer.resize(len, 0);
         self.read_exact_at(&mut buffer, 0)?;
         Ok(std::borrow::Cow::Owned(buffer))
     }

@@ -13,6 +13,7 @@ pub mod mapped_file;
 pub mod partition_dir;
 pub mod partition_walk;
 mod resync;
+pub mod segment_indexer;
 
 pub use error::Error;
 pub use mapped_file::Io;

@@ -5,13 +5,13 @@
 //! one. Chance makes that wrong once in four thousand million places that look like a header.
 
 use super::Error;
-use super::batches::{Found, for_each_piece};
+use super::batches::{Found, for_each_piece, slice_at};
 use super::damage::{Damage, DamageKind, ReadableFields};
 use super::mapped_file::MappedFile;
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record_batch::{
-    Attributes, CRC_START, CompressionType, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION,
-    RecordBatchHeader,
+    Attributes, CRC_START, CompressionType, HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC as PREFIX_SIZE,
+    LOG_OVERHEAD, MAGIC_V2, RecordBatchHeader,
 };
 use crate::format::{NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE};
 
@@ -92,14 +92,17 @@ impl Resync {
 
     /// The first position from `start` on where a whole batch with a right checksum lies.
     fn search(&mut self, file: &MappedFile, start: u64) -> Result<Option<u64>, Error> {
-        // An entry needs a header and one byte; a legacy one is shorter than 61 bytes only at
-        // the very end, where nothing would be gained by finding it.
         find_in_pieces(file, start, HEADER_SIZE - 1, |position, piece| {
-            for (index, head) in piece.windows(HEADER_SIZE).enumerate() {
-                if head.get(MAGIC_POSITION).is_some_and(|magic| *magic <= 2)
-                    && self.is_batch(file, position + index as u64, head)?
+            // The last bytes of a piece come again in the next one; those of the file may be a
+            // legacy entry, which is shorter than a header of magic 2.
+            let is_last = position + piece.len() as u64 == file.len();
+            let width = if is_last { PREFIX_SIZE } else { HEADER_SIZE };
+            for (index, window) in piece.windows(width).enumerate() {
+                let at = position + index as u64;
+                if may_begin_batch(window, file.len() - at)
+                    && self.is_batch(file, at, slice_at(piece, index as u64, HEADER_SIZE))?
                 {
-                    return Ok(Some(position + index as u64));
+                    return Ok(Some(at));
                 }
             }
             Ok(None)
@@ -173,17 +176,33 @@ fn find_in_pieces<T>(
     let mut buffer = Vec::new();
     let mut size = FIRST_SEARCH_SIZE;
     let mut position = start;
-    while position + (overlap as u64) < file.len() {
+    while position < file.len() {
         let left = usize::try_from(file.len() - position).unwrap_or(usize::MAX);
         buffer.resize(size.min(left), 0);
         file.read_exact_at(&mut buffer, position)?;
         if let Some(answer) = look(position, &buffer)? {
             return Ok(Some(answer));
         }
+        if buffer.len() == left {
+            break;
+        }
         position += (buffer.len() - overlap) as u64;
         size = (size * 2).min(SEARCH_SIZE);
     }
     Ok(None)
+}
+
+/// Whether offset, size and magic allow a batch: what almost every place fails, and cheap.
+fn may_begin_batch(bytes: &[u8], available: u64) -> bool {
+    let Some(&[offset, .., a, b, c, d, _, _, _, _, magic]) = bytes.first_chunk::<PREFIX_SIZE>()
+    else {
+        return false;
+    };
+    let length = u64::from(u32::from_be_bytes([a, b, c, d]));
+    magic <= MAGIC_V2.unsigned_abs()
+        && offset <= i8::MAX.unsigned_abs()
+        && length >= u64::from(legacy_record::MIN_MESSAGE_SIZE_V0.unsigned_abs())
+        && length + LOG_OVERHEAD as u64 <= available
 }
 
 /// Whether a broker would write such a header, whatever the checksum says.

@@ -73,22 +73,34 @@ impl Filter {
         self.producer_id.is_none_or(|wanted| producer_id == wanted)
     }
 
+    /// Whether anything narrows the partitions.
+    #[must_use]
+    pub fn narrows_partitions(&self) -> bool {
+        self.topic.is_some() || self.partition.is_some()
+    }
+
+    /// Whether anything narrows the producers.
+    #[must_use]
+    pub fn narrows_producers(&self) -> bool {
+        self.producer_id.is_some()
+    }
+
+    /// Whether anything narrows the offsets.
+    #[must_use]
+    pub fn narrows_offsets(&self) -> bool {
+        self.from_offset.is_some() || self.to_offset.is_some()
+    }
+
+    /// Whether anything narrows the times.
+    #[must_use]
+    pub fn narrows_times(&self) -> bool {
+        self.from_time_ms.is_some() || self.to_time_ms.is_some()
+    }
+
     /// Whether anything narrows the offsets, times or producers.
     #[must_use]
     pub fn narrows_batches(&self) -> bool {
-        let Self {
-            topic: _,
-            partition: _,
-            producer_id,
-            from_offset,
-            to_offset,
-            ..
-        } = self;
-        producer_id.is_some()
-            || from_offset.is_some()
-            || to_offset.is_some()
-            || self.from_time_ms.is_some()
-            || self.to_time_ms.is_some()
+        self.narrows_producers() || self.narrows_offsets() || self.narrows_times()
     }
 }
 

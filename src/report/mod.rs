@@ -4,13 +4,15 @@
 //! what is not. Nothing here knows of terminals.
 
 pub mod aborted;
+pub mod coordinator_topics;
 pub mod dump;
 pub mod filter;
+pub mod gaps;
 pub mod ls;
 pub mod lso;
 pub mod partition_state;
 pub mod producers;
-#[cfg(feature = "schema")]
-pub mod schemas;
+pub mod rebuild;
+pub mod replay;
 pub mod transactions;
 pub mod txns;

@@ -1,4 +1,5 @@
-//! The error codes with which a broker refuses an append (`org.apache.kafka.common.protocol.Errors`).
+//! The error codes with which a broker refuses an append: those of
+//! `org.apache.kafka.common.protocol.Errors`.
 
 /// A Kafka error by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

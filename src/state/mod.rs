@@ -13,6 +13,7 @@
 //! | where do the high watermark and the last stable offset stand | [`last_stable_offset`] |
 //! | how does a log become state | [`replay`] one segment, [`rebuild`] a whole log |
 //! | which snapshots are kept | [`snapshot_offsets`] |
+//! | which sequences are missing or stored twice | [`sequence_gaps`] |
 //!
 //! Names are those of `org.apache.kafka.storage.internals.log` in Kafka 4.3.1.
 
@@ -29,6 +30,7 @@ pub mod producer_state_manager;
 pub mod rebuild;
 pub mod refusal;
 pub mod replay;
+pub mod sequence_gaps;
 pub mod snapshot_offsets;
 pub mod transactions;
 pub mod verification_state;
@@ -45,6 +47,7 @@ pub use producer_state_manager::{Expiration, ProducerStateManager};
 pub use rebuild::{ProducerStateLog, rebuild_producer_state};
 pub use refusal::Refusal;
 pub use replay::{AbortedTxnRow, SegmentProducers, recover_batch};
+pub use sequence_gaps::{MissingCause, OffsetsGone, SequenceFinding, SequenceGaps};
 pub use snapshot_offsets::SnapshotOffsets;
 pub use transactions::{CompletedTxn, TxnMetadata};
 pub use verification_state::{VerificationGuard, VerificationStateEntry};

@@ -1,6 +1,6 @@
 //! What a broker knows of one producer: epochs, open transaction, and the last five batches.
 
-use crate::format::producer_snapshot::ProducerSnapshotEntry;
+use crate::format::producer_snapshot::{ProducerSnapshotEntry, ProducerSnapshotFields};
 use crate::format::record_batch::decrement_sequence;
 use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP};
 
@@ -63,6 +63,21 @@ impl From<&ProducerSnapshotEntry> for ProducerSnapshotRow {
             coordinator_epoch: entry.coordinator_epoch(),
             current_txn_first_offset: entry.current_txn_first_offset(),
         }
+    }
+}
+
+impl From<&ProducerSnapshotRow> for ProducerSnapshotEntry {
+    fn from(row: &ProducerSnapshotRow) -> Self {
+        Self::from(ProducerSnapshotFields {
+            producer_id: row.producer_id,
+            producer_epoch: row.producer_epoch,
+            last_sequence: row.last_sequence,
+            last_offset: row.last_offset,
+            offset_delta: row.offset_delta,
+            timestamp: row.timestamp,
+            coordinator_epoch: row.coordinator_epoch,
+            current_txn_first_offset: row.current_txn_first_offset,
+        })
     }
 }
 

@@ -10,7 +10,8 @@ use super::kafka_error::KafkaError;
 #[non_exhaustive]
 pub enum Refusal {
     /// The batch has a producer epoch below the known one
-    /// (`UnifiedLog.maybeStartTransactionVerification`, `UnifiedLog.analyzeAndValidateProducerState`,
+    /// (`UnifiedLog.maybeStartTransactionVerification`,
+    /// `UnifiedLog.analyzeAndValidateProducerState`,
     /// `ProducerAppendInfo.checkProducerEpoch`).
     #[error("producer epoch {found} is below the known epoch {known}")]
     StaleProducerEpoch {

@@ -46,6 +46,8 @@ pub enum Row {
         count: u64,
         file: String,
     },
+    /// `Snapshot ...`: why a producer snapshot cannot be read.
+    CorruptSnapshot(String),
     /// The tool threw, and this is what.
     ToolException(String),
     /// A finding of the tool's own checks, or its heading.
@@ -59,6 +61,10 @@ pub enum Row {
 pub enum Report {
     MismatchesIn(String),
     Mismatch { index_offset: i64, log_offset: i64 },
+    TimestampMismatchIn(String),
+    TimestampMismatch { indexed: i64, log: i64 },
+    TimestampOutOfOrderIn(String),
+    TimestampOutOfOrder { indexed: i64, previously: i64 },
     NotFoundIn(Option<String>),
     NotFound { indexed: i64, found: i64 },
     NonConsecutiveIn(String),
@@ -207,6 +213,8 @@ fn parse_message(line: &str) -> Result<Option<Row>, String> {
         }
     } else if let Some(exception) = line.strip_prefix("TOOL EXCEPTION ") {
         Row::ToolException(exception.to_owned())
+    } else if line.starts_with("Snapshot failed ") || line.starts_with("Snapshot is corrupt ") {
+        Row::CorruptSnapshot(line.to_owned())
     } else if line.starts_with("log4j:WARN ") {
         Row::Noise(line.to_owned())
     } else {
@@ -217,6 +225,9 @@ fn parse_message(line: &str) -> Result<Option<Row>, String> {
 
 /// The tool's findings.
 fn parse_report(line: &str) -> Result<Option<Report>, String> {
+    if let Some(report) = parse_timestamp_report(line)? {
+        return Ok(Some(report));
+    }
     let report = if let Some(file) = line.strip_prefix("Mismatches in :") {
         Report::MismatchesIn(file.to_owned())
     } else if let Some((index, log)) = between(line, "  Index offset: ", ", log offset: ") {
@@ -238,6 +249,32 @@ fn parse_report(line: &str) -> Result<Option<Report>, String> {
         Report::NonConsecutive {
             offset: number(offset)?,
             next: number(next)?,
+        }
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(report))
+}
+
+/// The tool's findings in a time index.
+fn parse_timestamp_report(line: &str) -> Result<Option<Report>, String> {
+    let report = if let Some(file) = line.strip_prefix("Found timestamp mismatch in :") {
+        Report::TimestampMismatchIn(file.to_owned())
+    } else if let Some((index, log)) = between(line, "  Index timestamp: ", ", log timestamp: ") {
+        Report::TimestampMismatch {
+            indexed: number(index)?,
+            log: number(log)?,
+        }
+    } else if let Some(file) = line.strip_prefix("Found out of order timestamp in :") {
+        Report::TimestampOutOfOrderIn(file.to_owned())
+    } else if let Some((index, previous)) = between(
+        line,
+        "  Index timestamp: ",
+        ", Previously indexed timestamp: ",
+    ) {
+        Report::TimestampOutOfOrder {
+            indexed: number(index)?,
+            previously: number(previous)?,
         }
     } else {
         return Ok(None);

@@ -6,7 +6,9 @@
 )]
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
 )]
 #![allow(
@@ -14,8 +16,10 @@
     reason = "a comparison picks the rows it compares; the others are someone else's"
 )]
 
+pub mod cases;
 pub mod dump_compare;
 pub mod kafka_dump;
+pub mod partitions;
 
 use std::fs;
 use std::path::{Path, PathBuf};

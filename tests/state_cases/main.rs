@@ -130,6 +130,9 @@ fn state_answers_every_case_as_kafka_did() {
         failures.len(),
         failures.join("\n")
     );
-    // No case is skipped; these are the numbers of cases/index.json.
-    assert_eq!((cases, steps), (176, 6361));
+    // No case is skipped; these are the numbers of cases/index.json. Those under found/ come on top.
+    assert!(
+        cases >= 176 && steps >= 6361,
+        "{cases} cases, {steps} steps"
+    );
 }

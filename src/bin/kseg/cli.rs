@@ -94,9 +94,13 @@ pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
     Producers(cmd::producers::ProducersArgs),
+    Replay(cmd::replay::ReplayArgs),
+    Gaps(cmd::gaps::GapsArgs),
     Txns(cmd::txns::TxnsArgs),
     Aborted(cmd::aborted::AbortedArgs),
     Lso(cmd::lso::LsoArgs),
+    Rebuild(cmd::rebuild::RebuildArgs),
+    Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),
     Completions(cmd::completions::CompletionsArgs),
 }

@@ -70,6 +70,23 @@ impl Context {
         }
     }
 
+    /// Takes an error about one input for said, so that the run goes on with the others.
+    ///
+    /// # Errors
+    /// Any other error, such as a closed pipe.
+    pub(crate) fn passed<T>(&mut self, result: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => match error.downcast_ref::<Error>() {
+                Some(known) => {
+                    self.fail(known);
+                    Ok(None)
+                }
+                None => Err(error),
+            },
+        }
+    }
+
     /// Says something worth knowing that does not change the status.
     #[expect(
         clippy::unused_self,

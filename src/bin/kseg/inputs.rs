@@ -102,12 +102,15 @@ impl Inputs {
         for problem in &checkpoints.problems {
             context.warn(&format!("{problem}; taken as not there"));
         }
-        visit(&Input::LogDir(dir), context)?;
         let named = |it: &&PartitionPath| {
             self.filter
                 .wants_partition(Some(&it.name.topic), Some(it.name.partition))
         };
         let partitions: Vec<&PartitionPath> = dir.partitions.iter().filter(named).collect();
+        if partitions.is_empty() && self.narrows_partitions() {
+            return Ok(0);
+        }
+        visit(&Input::LogDir(dir), context)?;
         // Rows that stream to the terminal show how far the run has come themselves.
         let mut progress = (self.collects || !context.out_is_terminal)
             .then(|| Progress::new(partitions.len() as u64));
@@ -120,8 +123,15 @@ impl Inputs {
                         progress.partition_done(dir.size_in_bytes());
                     }
                 }
-                Err(error) if error.is_not_found() => context.vanished(&partition.path),
-                Err(error) => context.fail(&error),
+                Err(error) => {
+                    // It is there, or was a moment ago.
+                    wanted += 1;
+                    if error.is_not_found() {
+                        context.vanished(&partition.path);
+                    } else {
+                        context.fail(&error);
+                    }
+                }
             }
         }
         Ok(wanted)
@@ -146,7 +156,7 @@ impl Inputs {
     }
 
     fn narrows_partitions(&self) -> bool {
-        self.filter.topic.is_some() || self.filter.partition.is_some()
+        self.filter.narrows_partitions()
     }
 
     fn wanted_partition(&self) -> String {

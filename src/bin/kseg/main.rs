@@ -4,6 +4,8 @@ mod cli;
 mod cmd;
 mod context;
 mod inputs;
+#[cfg(test)]
+mod man;
 mod progress;
 mod render;
 
@@ -25,9 +27,13 @@ fn main() -> ExitCode {
         Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
         Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
+        Some(Command::Replay(args)) => cmd::replay::run(args, &mut context),
+        Some(Command::Gaps(args)) => cmd::gaps::run(args, &mut context),
         Some(Command::Txns(args)) => cmd::txns::run(args, &mut context),
         Some(Command::Aborted(args)) => cmd::aborted::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
+        Some(Command::Rebuild(args)) => cmd::rebuild::run(args, &mut context),
+        Some(Command::Write(args)) => cmd::write::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),
         Some(Command::Completions(args)) => cmd::completions::run(args, &mut context),
     };

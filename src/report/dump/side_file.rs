@@ -50,6 +50,29 @@ pub enum SideFile {
     QuorumState,
 }
 
+impl SideFile {
+    /// Whether the rows have all that the filter asks about. Those of an offset index, say, know
+    /// no producer, so they answer nothing about one.
+    #[must_use]
+    pub fn can_answer(self, filter: &Filter) -> bool {
+        let (partition, producer, offset, time) = match self {
+            Self::OffsetIndex { .. } => (true, false, true, false),
+            Self::TimeIndex { .. } => (true, false, true, true),
+            Self::TransactionIndex => (true, true, true, false),
+            Self::ProducerSnapshot => (true, true, false, false),
+            Self::LeaderEpochCheckpoint
+            | Self::OffsetCheckpoint
+            | Self::PartitionMetadata
+            | Self::QuorumState => (true, false, false, false),
+            Self::MetaProperties | Self::CleanShutdown => (false, false, false, false),
+        };
+        (partition || !filter.narrows_partitions())
+            && (producer || !filter.narrows_producers())
+            && (offset || !filter.narrows_offsets())
+            && (time || !filter.narrows_times())
+    }
+}
+
 /// Hands out a row for each entry of a side file, in the order of the file.
 ///
 /// A file that does not hold its format gives one row of damage that says why; an index or a
@@ -163,7 +186,7 @@ where
         let size = bytes.len() as u64;
         let ragged = ragged as u64;
         if let Some(position) = non_zero.filter(|position| *position < size - ragged) {
-            let message = format!("entries after the first zero entry, from position {position}");
+            let message = "not zero, behind the zero entry that ends the index".to_owned();
             self.damage("entries-after-zeros", position, size - position, message)?;
         }
         if ragged > 0 {

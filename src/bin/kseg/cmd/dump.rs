@@ -11,6 +11,7 @@ use kseg::log::partition_dir::PartitionDir;
 use kseg::report::dump::{
     DumpCounts, DumpOptions, DumpRow, SideFile, Source, dump_log, dump_side_file,
 };
+use kseg::report::filter::Filter;
 
 use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
@@ -22,7 +23,8 @@ use crate::render::json::JsonRows;
 ///
 /// A `.log` gives one line a batch with every field of its header and its byte position; control
 /// batches say COMMIT or ABORT and the coordinator epoch. Checksums are checked. Other files give
-/// their rows. A directory gives all its files in order. Values are shown as they lie in the
+/// their rows. A directory gives all its files in order; with a filter, those whose rows know of
+/// what is asked. Values are shown as they lie in the
 /// file: -1 where there is no producer, no sequence, no timestamp.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
@@ -54,8 +56,8 @@ pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Stat
         filter,
     };
     let mut dump = Dump {
+        sink: Sink::new(context, &options.filter),
         options,
-        sink: Sink::new(context),
         invalid: 0,
     };
     inputs.for_each(context, |input, context| match input {
@@ -78,10 +80,13 @@ enum Sink {
 }
 
 impl Sink {
-    fn new(context: &Context) -> Self {
+    fn new(context: &Context, filter: &Filter) -> Self {
         match JsonRows::for_format(context.format, "kseg/dump/v1") {
             Some(json) => Self::Json(json),
-            None => Self::Table(Box::new(DumpTable::new(context.style))),
+            None => {
+                let is_filtered = filter.narrows_partitions() || filter.narrows_batches();
+                Self::Table(Box::new(DumpTable::new(context.style, is_filtered)))
+            }
         }
     }
 
@@ -113,6 +118,15 @@ impl Sink {
 enum Content {
     Batches,
     Rows(SideFile),
+}
+
+impl Content {
+    fn can_answer(&self, filter: &Filter) -> bool {
+        match self {
+            Self::Batches => true,
+            Self::Rows(side_file) => side_file.can_answer(filter),
+        }
+    }
 }
 
 struct Dump {
@@ -151,7 +165,12 @@ impl Dump {
 
     fn root_files(&mut self, dir: &LogDir, context: &mut Context) -> anyhow::Result<()> {
         for name in &dir.files {
-            if let Some(content) = root_file(name) {
+            let content = root_file(name);
+            // The bootstrap snapshot is of no partition.
+            let is_of_none = matches!(content, Some(Content::Batches));
+            if let Some(content) = content
+                && !(is_of_none && self.options.filter.narrows_partitions())
+            {
                 let source = Source {
                     topic: None,
                     partition: None,
@@ -178,7 +197,8 @@ impl Dump {
         Ok(())
     }
 
-    /// `named`: the user named this very file, so it has to be there.
+    /// `named`: the user named this very file, so it has to be there. In a directory, files
+    /// whose rows cannot answer the filter are left out.
     fn file(
         &mut self,
         path: &Path,
@@ -187,6 +207,9 @@ impl Dump {
         named: bool,
         context: &mut Context,
     ) -> anyhow::Result<()> {
+        if !named && !content.can_answer(&self.options.filter) {
+            return Ok(());
+        }
         let file = match MappedFile::open(path, context.io) {
             Ok(file) => file,
             Err(error) if error.is_not_found() && !named => {
@@ -217,7 +240,11 @@ impl Dump {
         context: &mut Context,
     ) -> anyhow::Result<DumpCounts> {
         let Self { options, sink, .. } = self;
-        let emit = |row: &DumpRow<'_>| sink.row(row, context);
+        let emit = |row: &DumpRow<'_>| {
+            // What was read behind a cut were zeros that are not in the file.
+            file.check_unchanged()?;
+            sink.row(row, context)
+        };
         match content {
             Content::Batches => dump_log(file, source, options, emit),
             Content::Rows(kind) => {

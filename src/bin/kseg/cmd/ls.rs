@@ -78,6 +78,10 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
 /// Place of the column that is shown only if a directory is not live.
 const STATUS_COLUMN: usize = 1;
 
+/// Place of the column that is shown only if there are several directories: partitions of
+/// several brokers have the same names.
+const DIRECTORY_COLUMN: usize = 12;
+
 const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
     SummaryColumn::new("STATUS", Left, 0),
@@ -91,6 +95,7 @@ const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("RECORDS", Right, 2),
     SummaryColumn::new("FIRST TIMESTAMP", Left, 7),
     SummaryColumn::new("MAX TIMESTAMP", Left, 4),
+    SummaryColumn::new("DIRECTORY", Left, 0),
 ];
 
 fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
@@ -102,6 +107,12 @@ fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
     let mut table = Summary::new(COLUMNS);
     if all_live {
         table.hide_column(STATUS_COLUMN);
+    }
+    if rows
+        .iter()
+        .all(|row| rows.first().map(directory) == Some(directory(row)))
+    {
+        table.hide_column(DIRECTORY_COLUMN);
     }
     for row in rows {
         table.row(cells(row));
@@ -170,7 +181,16 @@ fn cells(row: &LsRow) -> Vec<String> {
         optional(row.records),
         optional_time(row.first_timestamp),
         optional_time(row.max_timestamp),
+        printable(directory(row)),
     ]
+}
+
+/// The directory above the partition's.
+fn directory(row: &LsRow) -> &str {
+    match row.path.trim_end_matches('/').rsplit_once('/') {
+        Some((above, _)) => above,
+        None => ".",
+    }
 }
 
 const SEGMENT_COLUMNS: &[SummaryColumn] = &[

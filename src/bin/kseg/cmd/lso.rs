@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use kseg::log::Error;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
@@ -50,7 +51,9 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
     inputs.for_each(context, |input, context| {
         let row = match input {
             Input::LogDir(_) => return Ok(()),
-            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::File(path) => Err(Error::NotADirectory {
+                path: path.to_path_buf(),
+            }),
             Input::Partition(partition) => lso(partition.dir, partition.offsets, options),
         };
         match (row, &mut json) {

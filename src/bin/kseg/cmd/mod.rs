@@ -3,9 +3,13 @@
 pub(crate) mod aborted;
 pub(crate) mod completions;
 pub(crate) mod dump;
+pub(crate) mod gaps;
 pub(crate) mod ls;
 pub(crate) mod lso;
 pub(crate) mod overview;
 pub(crate) mod producers;
+pub(crate) mod rebuild;
+pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod txns;
+pub(crate) mod write;

@@ -10,9 +10,12 @@ kseg answers from Kafka log directories what the broker would answer
   what lies in this directory                  kseg ls PATH
   what is in this file                         kseg dump PATH
   what does the broker know of each producer   kseg producers PATH
+  what would the broker answer to each batch   kseg replay PATH
+  was anything lost or stored twice            kseg gaps PATH
   which transactions are there, open or ended  kseg txns PATH
   what does read_committed hide                kseg aborted PATH
   where does read_committed stop, and why      kseg lso PATH
+  make the side files again                    kseg rebuild PATH --out DIR
 
 PATH is a file, a partition directory or a broker's log directory.
 -o json or -o ndjson gives the same answers to programs; kseg COMMAND --help says the rest.

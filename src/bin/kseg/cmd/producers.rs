@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use kseg::log::Error;
 use kseg::report::partition_state::{PartitionState, StateOptions, load_partition_state};
 use kseg::report::producers::{
     ProducerRow, ProducersRow, SnapshotRow, StatisticsRow, compare_snapshots, producers, statistics,
@@ -57,7 +58,12 @@ pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result
     };
     inputs.for_each(context, |input, context| match input {
         Input::LogDir(_) => Ok(()),
-        Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+        Input::File(path) => {
+            context.fail(&Error::NotADirectory {
+                path: path.to_path_buf(),
+            });
+            Ok(())
+        }
         Input::Partition(partition) => one_partition(args, partition, &mut printer, context),
     })?;
     if let Some(json) = printer.json {

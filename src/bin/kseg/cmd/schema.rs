@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use clap::Args;
-use kseg::report::schemas;
+use clap::builder::PossibleValuesParser;
+use kseg::schemas;
 
 use crate::context::{Context, Status};
 
@@ -21,14 +22,18 @@ Exit status:
   2  bad usage, or no such command")]
 pub(crate) struct SchemaArgs {
     /// The command
-    #[arg(value_name = "COMMAND", value_parser = clap::builder::PossibleValuesParser::new(schemas::COMMANDS.iter().copied()))]
+    #[arg(value_name = "COMMAND", value_parser = commands())]
     command: Option<String>,
+}
+
+fn commands() -> PossibleValuesParser {
+    PossibleValuesParser::new(schemas::commands())
 }
 
 pub(crate) fn run(args: &SchemaArgs, context: &mut Context) -> anyhow::Result<Status> {
     match &args.command {
         None => {
-            for command in schemas::COMMANDS {
+            for command in schemas::commands() {
                 writeln!(context.out, "{command}")?;
             }
         }

@@ -1,7 +1,7 @@
 //! The listing of `dump`: headings for each kind of row, lines as they come.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kseg::report::dump::{BatchRow, DamageRow, DumpRow};
 
@@ -15,8 +15,8 @@ const BATCH_COLUMNS: &[Column] = &[
     Column::new("COUNT", 5, Right, 0),
     Column::new("PRODUCER", 8, Right, 0),
     Column::new("EPOCH", 5, Right, 1),
-    Column::new("SEQUENCES", 13, Right, 0),
-    Column::new("WHAT", 14, Left, 0),
+    Column::new("SEQUENCES", 12, Right, 0),
+    Column::new("WHAT", 15, Left, 0),
     Column::new("POSITION", 8, Right, 0),
     Column::new("SIZE", 7, Right, 2),
     Column::new("MAX TIMESTAMP", 24, Left, 3),
@@ -108,17 +108,23 @@ pub(crate) struct DumpTable {
     listing: Option<(Kind, Listing)>,
     hidden: usize,
     files: u64,
+    /// A filter is in force: files without a row are not worth naming.
+    is_filtered: bool,
+    /// The file whose rows come next, until its name is written.
+    pending: Option<PathBuf>,
     /// The file has been named and no row of it written yet.
     at_heading: bool,
 }
 
 impl DumpTable {
-    pub(crate) fn new(style: Style) -> Self {
+    pub(crate) fn new(style: Style, is_filtered: bool) -> Self {
         Self {
             style,
             listing: None,
             hidden: 0,
             files: 0,
+            is_filtered,
+            pending: None,
             at_heading: false,
         }
     }
@@ -126,12 +132,24 @@ impl DumpTable {
     /// Names the file whose rows come next.
     pub(crate) fn begin_file(&mut self, path: &Path, out: &mut impl Write) -> io::Result<()> {
         self.end_file(out)?;
+        self.listing = None;
+        self.pending = Some(path.to_owned());
+        if self.is_filtered {
+            Ok(())
+        } else {
+            self.name_file(out)
+        }
+    }
+
+    fn name_file(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let Some(path) = self.pending.take() else {
+            return Ok(());
+        };
         if self.files > 0 {
             writeln!(out)?;
         }
         self.files += 1;
         self.at_heading = true;
-        self.listing = None;
         writeln!(out, "{}", printable(&path.display().to_string()))
     }
 
@@ -145,6 +163,9 @@ impl DumpTable {
 
     pub(crate) fn finish(mut self, out: &mut impl Write) -> io::Result<()> {
         self.end_file(out)?;
+        if self.is_filtered && self.files == 0 {
+            writeln!(out, "no rows pass the filter")?;
+        }
         if self.hidden > 0 {
             let columns = plural(self.hidden as u64, "column does", "columns do");
             writeln!(
@@ -156,6 +177,7 @@ impl DumpTable {
     }
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
+        self.name_file(out)?;
         self.at_heading = false;
         let (kind, cells) = match row {
             DumpRow::Damage(damage) => {

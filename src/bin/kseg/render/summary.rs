@@ -88,6 +88,7 @@ impl Summary {
         let Some(available) = style.width else {
             return 0;
         };
+        // Without their padding.
         let widths = self.table.column_max_content_widths();
         let mut shown: Vec<(usize, u8, usize)> = self
             .columns
@@ -96,7 +97,7 @@ impl Summary {
             .enumerate()
             .filter(|(index, _)| !self.left_out.contains(index))
             .map(|(index, (column, width))| {
-                (index, column.rank, usize::from(width.saturating_add(GAP)))
+                (index, column.rank, usize::from(width) + usize::from(GAP))
             })
             .collect();
         let mut hidden = 0;

@@ -1,0 +1,164 @@
+//! What the two sparse indexes have in common as files that are being written: room ahead of the
+//! entries, and the search.
+//!
+//! Kafka maps such a file at its full length. Here entries are kept in memory and each one is
+//! written through, which leaves the same bytes: cutting an index back in memory leaves what lay
+//! behind in the file until it is overwritten. Decides `AbstractIndex`.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Rejection};
+
+/// An open index file whose entries have `SIZE` bytes.
+#[derive(Debug)]
+pub(super) struct IndexFile<const SIZE: usize> {
+    path: PathBuf,
+    file: File,
+    /// The largest size it may have, not rounded.
+    max_index_size: i32,
+    length: usize,
+    entries: Vec<[u8; SIZE]>,
+}
+
+impl<const SIZE: usize> IndexFile<SIZE> {
+    /// Opens the file, or makes it at its full length. Of a file that is there every whole entry
+    /// counts, zeros too.
+    pub(super) fn open(path: &Path, max_index_size: i32) -> Result<Self, Error> {
+        let io = |source| Error::io(path, source);
+        let is_new = !path.exists();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(io)?;
+        let mut length = usize::try_from(file.metadata().map_err(io)?.len()).unwrap_or(usize::MAX);
+        let mut entries = Vec::new();
+        if is_new {
+            let room = usize::try_from(max_index_size).unwrap_or(0);
+            if room < SIZE {
+                return Err(Rejection::IndexSize(max_index_size).into());
+            }
+            length = room / SIZE * SIZE;
+            file.set_len(length as u64).map_err(io)?;
+        } else {
+            let mut bytes = vec![0; length / SIZE * SIZE];
+            file.read_exact_at(&mut bytes, 0).map_err(io)?;
+            let (whole, _) = bytes.as_chunks::<SIZE>();
+            entries.extend_from_slice(whole);
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            max_index_size,
+            length,
+            entries,
+        })
+    }
+
+    pub(super) fn rename(&mut self, path: &Path) {
+        path.clone_into(&mut self.path);
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn max_entries(&self) -> usize {
+        self.length / SIZE
+    }
+
+    pub(super) fn entry(&self, slot: usize) -> Option<&[u8; SIZE]> {
+        self.entries.get(slot)
+    }
+
+    pub(super) fn last(&self) -> Option<&[u8; SIZE]> {
+        self.entries.last()
+    }
+
+    /// Writes an entry behind the others.
+    pub(super) fn push(&mut self, entry: [u8; SIZE]) -> Result<(), Error> {
+        let position = (self.entries.len() * SIZE) as u64;
+        self.file
+            .write_all_at(&entry, position)
+            .map_err(|source| Error::io(&self.path, source))?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Forgets the entries from `count` on; the file keeps its length and its bytes.
+    pub(super) fn truncate_to_entries(&mut self, count: usize) {
+        self.entries.truncate(count);
+    }
+
+    /// Gives the file as much room as an active segment has.
+    pub(super) fn resize_to_max(&mut self) -> Result<(), Error> {
+        let room = usize::try_from(self.max_index_size).unwrap_or(0);
+        self.resize(room)
+    }
+
+    /// Cuts the file to its entries (`AbstractIndex.trimToValidSize`).
+    pub(super) fn trim_to_valid_size(&mut self) -> Result<(), Error> {
+        self.resize(self.entries.len() * SIZE)
+    }
+
+    fn resize(&mut self, size: usize) -> Result<(), Error> {
+        let rounded = size / SIZE * SIZE;
+        if rounded != self.length {
+            self.file
+                .set_len(rounded as u64)
+                .map_err(|source| Error::io(&self.path, source))?;
+            self.length = rounded;
+            // Kafka cannot hold more entries than the map has room for.
+            self.entries.truncate(rounded / SIZE);
+        }
+        Ok(())
+    }
+
+    /// Empties it and gives it full room (`AbstractIndex.reset`).
+    pub(super) fn reset(&mut self) -> Result<(), Error> {
+        self.entries.clear();
+        self.resize_to_max()
+    }
+
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        self.file
+            .sync_all()
+            .map_err(|source| Error::io(&self.path, source))
+    }
+
+    /// The last slot whose `column` is at or below `target`
+    /// (`AbstractIndex.largestLowerBoundSlotFor`).
+    ///
+    /// An index that was not trimmed has zeros behind its entries, so the order of the looks
+    /// matters: first the newest 8 KiB, then the rest.
+    pub(super) fn largest_lower_bound_slot(
+        &self,
+        target: i64,
+        column: impl Fn(&[u8; SIZE]) -> i64,
+    ) -> Option<usize> {
+        const WARM_BYTES: usize = 8192;
+        let value = |slot: usize| self.entry(slot).map_or(0, &column);
+        let last = self.entries.len().checked_sub(1)?;
+        let first_hot = last.saturating_sub(WARM_BYTES / SIZE);
+        let (mut low, mut high) = (first_hot, last);
+        if value(first_hot) >= target {
+            if value(0) > target {
+                return None;
+            }
+            (low, high) = (0, first_hot);
+        }
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            match value(middle).cmp(&target) {
+                std::cmp::Ordering::Greater => high = middle - 1,
+                std::cmp::Ordering::Less => low = middle,
+                std::cmp::Ordering::Equal => return Some(middle),
+            }
+        }
+        Some(low)
+    }
+}

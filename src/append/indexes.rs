@@ -1,0 +1,494 @@
+//! The three indexes of a segment, open for writing.
+//!
+//! Decides `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `LazyIndex`.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Rejection};
+use super::index_file::IndexFile;
+use crate::format::NO_TIMESTAMP;
+use crate::format::aborted_txn::{self, AbortedTxn, AbortedTxnRows};
+use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexFields};
+use crate::format::time_index::{self, TimeIndexEntry, TimeIndexFields};
+use crate::log::segment_indexer::TimestampOffset;
+
+/// An offset and where its batch lies (`OffsetPosition`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OffsetPosition {
+    pub(super) offset: i64,
+    pub(super) position: u64,
+}
+
+/// The difference of two offsets if it fits the index.
+pub(super) fn relative_offset(offset: i64, base_offset: i64) -> Result<i32, Rejection> {
+    i32::try_from(offset.wrapping_sub(base_offset))
+        .ok()
+        .filter(|relative| *relative >= 0)
+        .ok_or(Rejection::SegmentOverflow {
+            offset,
+            base_offset,
+        })
+}
+
+/// `.index`.
+#[derive(Debug)]
+pub(super) struct OffsetIndex {
+    base_offset: i64,
+    file: IndexFile<{ offset_index::ENTRY_SIZE }>,
+    last_offset: i64,
+}
+
+fn offset_of(entry: &[u8; offset_index::ENTRY_SIZE], base_offset: i64) -> OffsetPosition {
+    let entry: &OffsetIndexEntry = zerocopy::transmute_ref!(entry);
+    OffsetPosition {
+        offset: entry.offset(base_offset),
+        position: u64::try_from(entry.position()).unwrap_or(0),
+    }
+}
+
+impl OffsetIndex {
+    fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error> {
+        let mut index = Self {
+            base_offset,
+            file: IndexFile::open(path, max_index_size)?,
+            last_offset: base_offset,
+        };
+        index.last_offset = index.last_entry_offset();
+        Ok(index)
+    }
+
+    fn last_entry_offset(&self) -> i64 {
+        let last = self.file.last();
+        last.map_or(self.base_offset, |e| offset_of(e, self.base_offset).offset)
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.file.entries()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.file.entries() >= self.file.max_entries()
+    }
+
+    pub(super) fn last_offset(&self) -> i64 {
+        self.last_offset
+    }
+
+    pub(super) fn entry(&self, slot: usize) -> Option<OffsetPosition> {
+        self.file
+            .entry(slot)
+            .map(|e| offset_of(e, self.base_offset))
+    }
+
+    /// The last entry at or below `target`, else the beginning (`OffsetIndex.lookup`).
+    pub(super) fn lookup(&self, target: i64) -> OffsetPosition {
+        self.slot(target)
+            .and_then(|slot| self.entry(slot))
+            .unwrap_or(OffsetPosition {
+                offset: self.base_offset,
+                position: 0,
+            })
+    }
+
+    fn slot(&self, target: i64) -> Option<usize> {
+        let base_offset = self.base_offset;
+        self.file
+            .largest_lower_bound_slot(target, |e| offset_of(e, base_offset).offset)
+    }
+
+    pub(super) fn append(&mut self, offset: i64, position: u64) -> Result<(), Error> {
+        if self.is_full() {
+            return Err(Rejection::IndexFull(self.entries()).into());
+        }
+        if self.entries() != 0 && offset <= self.last_offset {
+            let last_offset = self.last_offset;
+            return Err(Rejection::IndexOffset {
+                offset,
+                last_offset,
+            }
+            .into());
+        }
+        let fields = OffsetIndexFields {
+            relative_offset: relative_offset(offset, self.base_offset)?,
+            position: i32::try_from(position).unwrap_or(i32::MAX),
+        };
+        self.file.push(OffsetIndexEntry::from(fields).as_array())?;
+        self.last_offset = offset;
+        Ok(())
+    }
+
+    pub(super) fn truncate_to(&mut self, offset: i64) {
+        let kept = match self.slot(offset) {
+            None => 0,
+            Some(slot) if self.entry(slot).is_some_and(|e| e.offset == offset) => slot,
+            Some(slot) => slot + 1,
+        };
+        self.file.truncate_to_entries(kept);
+        self.last_offset = self.last_entry_offset();
+    }
+
+    pub(super) fn reset(&mut self) -> Result<(), Error> {
+        self.file.reset()?;
+        self.last_offset = self.last_entry_offset();
+        Ok(())
+    }
+
+    /// Gives it the room of an active segment's index.
+    pub(super) fn grow(&mut self) -> Result<(), Error> {
+        self.file.resize_to_max()
+    }
+}
+
+/// `.timeindex`.
+#[derive(Debug)]
+pub(super) struct TimeIndex {
+    base_offset: i64,
+    file: IndexFile<{ time_index::ENTRY_SIZE }>,
+    last_entry: TimestampOffset,
+}
+
+fn time_of(entry: &[u8; time_index::ENTRY_SIZE], base_offset: i64) -> TimestampOffset {
+    let entry: &TimeIndexEntry = zerocopy::transmute_ref!(entry);
+    TimestampOffset {
+        timestamp: entry.timestamp(),
+        offset: entry.offset(base_offset),
+    }
+}
+
+impl TimeIndex {
+    fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error> {
+        let mut index = Self {
+            base_offset,
+            file: IndexFile::open(path, max_index_size)?,
+            last_entry: TimestampOffset {
+                timestamp: NO_TIMESTAMP,
+                offset: base_offset,
+            },
+        };
+        index.read_last_entry();
+        Ok(index)
+    }
+
+    fn read_last_entry(&mut self) {
+        let none = TimestampOffset {
+            timestamp: NO_TIMESTAMP,
+            offset: self.base_offset,
+        };
+        let last = self.file.last();
+        self.last_entry = last.map_or(none, |e| time_of(e, self.base_offset));
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.file.entries()
+    }
+
+    /// One slot is kept for the entry at closing.
+    pub(super) fn is_full(&self) -> bool {
+        self.file.entries() + 1 >= self.file.max_entries()
+    }
+
+    pub(super) fn last_entry(&self) -> TimestampOffset {
+        self.last_entry
+    }
+
+    pub(super) fn entry(&self, slot: usize) -> Option<TimestampOffset> {
+        self.file.entry(slot).map(|e| time_of(e, self.base_offset))
+    }
+
+    /// `TimeIndex.maybeAppend`.
+    pub(super) fn maybe_append(
+        &mut self,
+        last: TimestampOffset,
+        skip_full_check: bool,
+    ) -> Result<(), Error> {
+        let TimestampOffset { timestamp, offset } = last;
+        if !skip_full_check && self.is_full() {
+            return Err(Rejection::IndexFull(self.entries()).into());
+        }
+        let known = self.last_entry;
+        if self.entries() != 0 && offset < known.offset {
+            let last_offset = known.offset;
+            return Err(Rejection::IndexOffset {
+                offset,
+                last_offset,
+            }
+            .into());
+        }
+        if self.entries() != 0 && timestamp < known.timestamp {
+            let last_timestamp = known.timestamp;
+            return Err(Rejection::IndexTimestamp {
+                timestamp,
+                last_timestamp,
+            }
+            .into());
+        }
+        if timestamp > known.timestamp {
+            let fields = TimeIndexFields {
+                timestamp,
+                relative_offset: relative_offset(offset, self.base_offset)?,
+            };
+            self.file.push(TimeIndexEntry::from(fields).as_array())?;
+            self.last_entry = last;
+        }
+        Ok(())
+    }
+
+    pub(super) fn truncate_to(&mut self, offset: i64) {
+        let base_offset = self.base_offset;
+        let slot = self
+            .file
+            .largest_lower_bound_slot(offset, |e| time_of(e, base_offset).offset);
+        let kept = match slot {
+            None => 0,
+            Some(slot) if self.entry(slot).is_some_and(|e| e.offset == offset) => slot,
+            Some(slot) => slot + 1,
+        };
+        self.file.truncate_to_entries(kept);
+        self.read_last_entry();
+    }
+
+    pub(super) fn reset(&mut self) -> Result<(), Error> {
+        self.file.reset()?;
+        self.read_last_entry();
+        Ok(())
+    }
+
+    pub(super) fn resize_to_max(&mut self) -> Result<(), Error> {
+        self.file.resize_to_max()?;
+        self.read_last_entry();
+        Ok(())
+    }
+
+    /// Cuts it to nothing, as a time index that was missing (`LogSegment.sanityCheck`).
+    pub(super) fn resize_to_zero(&mut self) -> Result<(), Error> {
+        self.file.truncate_to_entries(0);
+        self.file.trim_to_valid_size()?;
+        self.read_last_entry();
+        Ok(())
+    }
+}
+
+/// What [`LazyIndex`] needs of an index.
+pub(super) trait Index: Sized {
+    fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error>;
+    fn rename(&mut self, path: &Path);
+    fn trim(&mut self) -> Result<(), Error>;
+}
+
+macro_rules! index {
+    ($index:ty) => {
+        impl Index for $index {
+            fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error> {
+                Self::open(path, base_offset, max_index_size)
+            }
+            fn rename(&mut self, path: &Path) {
+                self.file.rename(path);
+            }
+            fn trim(&mut self) -> Result<(), Error> {
+                self.trim()
+            }
+        }
+
+        impl $index {
+            /// Cuts the file to its entries.
+            pub(super) fn trim(&mut self) -> Result<(), Error> {
+                self.file.trim_to_valid_size()
+            }
+
+            /// Brings it to the disk.
+            pub(super) fn flush(&self) -> Result<(), Error> {
+                self.file.sync()
+            }
+        }
+    };
+}
+index!(OffsetIndex);
+index!(TimeIndex);
+
+/// An index that is opened, and if need be made, at its first use.
+#[derive(Debug)]
+pub(super) struct LazyIndex<I> {
+    path: PathBuf,
+    base_offset: i64,
+    max_index_size: i32,
+    index: Option<I>,
+}
+
+impl<I: Index> LazyIndex<I> {
+    pub(super) fn new(path: PathBuf, base_offset: i64, max_index_size: i32) -> Self {
+        Self {
+            path,
+            base_offset,
+            max_index_size,
+            index: None,
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn get(&mut self) -> Result<&mut I, Error> {
+        if self.index.is_none() {
+            let index = I::open(&self.path, self.base_offset, self.max_index_size)?;
+            return Ok(self.index.insert(index));
+        }
+        // The check above has been made; this arm opens nothing.
+        match &mut self.index {
+            Some(index) => Ok(index),
+            None => Err(Rejection::Inconsistent(self.base_offset).into()),
+        }
+    }
+
+    /// Renames the file, if there is one.
+    pub(super) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
+        if self.path.exists() {
+            std::fs::rename(&self.path, &path).map_err(|source| Error::io(&self.path, source))?;
+        }
+        if let Some(index) = &mut self.index {
+            index.rename(&path);
+        }
+        self.path = path;
+        Ok(())
+    }
+
+    /// Cuts the file to its entries if it was ever opened. It stays open for looks at it.
+    pub(super) fn close(&mut self) -> Result<(), Error> {
+        match &mut self.index {
+            Some(index) => index.trim(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `.txnindex`, made when the first row comes.
+#[derive(Debug)]
+pub(super) struct TransactionIndex {
+    path: PathBuf,
+    file: Option<File>,
+    position: u64,
+    last_offset: Option<i64>,
+}
+
+impl TransactionIndex {
+    pub(super) fn open(path: PathBuf) -> Result<Self, Error> {
+        let mut index = Self {
+            path,
+            file: None,
+            position: 0,
+            last_offset: None,
+        };
+        if index.path.exists() {
+            index.channel()?;
+        }
+        Ok(index)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn channel(&mut self) -> Result<&File, Error> {
+        if self.file.is_none() {
+            let io = |source| Error::io(&self.path, source);
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&self.path)
+                .map_err(io)?;
+            self.position = file.metadata().map_err(io)?.len();
+            return Ok(self.file.insert(file));
+        }
+        match &self.file {
+            Some(file) => Ok(file),
+            None => Err(Rejection::Inconsistent(0).into()),
+        }
+    }
+
+    pub(super) fn append(&mut self, row: &AbortedTxn) -> Result<(), Error> {
+        let offset = row.last_offset();
+        if let Some(last_offset) = self.last_offset
+            && last_offset >= offset
+        {
+            return Err(Rejection::TransactionIndexOffset {
+                offset,
+                last_offset,
+            }
+            .into());
+        }
+        self.last_offset = Some(offset);
+        self.channel()?;
+        let position = self.position;
+        if let Some(file) = &self.file {
+            file.write_all_at(&row.as_array(), position)
+                .map_err(|source| Error::io(&self.path, source))?;
+        }
+        self.position += aborted_txn::ROW_SIZE as u64;
+        Ok(())
+    }
+
+    /// All rows (`TransactionIndex.allAbortedTxns`).
+    pub(super) fn rows(&self) -> Result<Vec<AbortedTxn>, Error> {
+        let Some(file) = &self.file else {
+            return Ok(Vec::new());
+        };
+        let mut bytes = vec![0; usize::try_from(self.position).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, 0)
+            .map_err(|source| Error::io(&self.path, source))?;
+        let rows = AbortedTxnRows::decode(&bytes);
+        rows.check_versions()
+            .map_err(|source| crate::log::Error::Decode {
+                path: self.path.clone(),
+                source,
+            })?;
+        Ok(rows.rows().to_vec())
+    }
+
+    pub(super) fn reset(&mut self) -> Result<(), Error> {
+        self.cut(0)?;
+        self.last_offset = None;
+        Ok(())
+    }
+
+    fn cut(&mut self, size: u64) -> Result<(), Error> {
+        if let Some(file) = &self.file {
+            file.set_len(size)
+                .map_err(|source| Error::io(&self.path, source))?;
+            self.position = self.position.min(size);
+        }
+        Ok(())
+    }
+
+    /// Drops the rows of transactions that end at or above `offset`.
+    pub(super) fn truncate_to(&mut self, offset: i64) -> Result<(), Error> {
+        let rows = self.rows()?;
+        let kept = rows.iter().position(|row| row.last_offset() >= offset);
+        if let Some(kept) = kept {
+            self.cut((kept * aborted_txn::ROW_SIZE) as u64)?;
+            let last = kept.checked_sub(1).and_then(|last| rows.get(last));
+            self.last_offset = last.map(AbortedTxn::last_offset);
+        }
+        Ok(())
+    }
+
+    pub(super) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
+        if self.path.exists() {
+            std::fs::rename(&self.path, &path).map_err(|source| Error::io(&self.path, source))?;
+        }
+        self.path = path;
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        match &self.file {
+            Some(file) => file
+                .sync_all()
+                .map_err(|source| Error::io(&self.path, source)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Producer snapshots as files, and the log as [`crate::state`] reads it to rebuild its state.
+//!
+//! Decides the parts of `ProducerStateManager` that touch files.
+
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::local_log::LocalLog;
+use super::segment::segment_path;
+use super::text_file::remove_if_exists;
+use crate::format::control_record::EndTransactionMarker;
+use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::format::producer_snapshot::{
+    self, ProducerSnapshot, ProducerSnapshotEntry, ProducerSnapshotFields,
+};
+use crate::log::batches::Batch;
+use crate::state::rebuild::BatchVisitor;
+use crate::state::{ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets};
+
+/// The path of a snapshot.
+pub(super) fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
+    segment_path(dir, LogFileKind::ProducerSnapshot(offset))
+}
+
+/// The snapshots in a directory (`ProducerStateManager.listSnapshotFiles`).
+pub(super) fn list_snapshots(dir: &Path) -> Result<SnapshotOffsets, Error> {
+    let io = |source| Error::io(dir, source);
+    let mut offsets = Vec::new();
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let name = LogFileName::parse(&entry.map_err(io)?.file_name().to_string_lossy());
+        if let LogFileKind::ProducerSnapshot(offset) = name.kind
+            && name.state == FileState::Live
+        {
+            offsets.push(offset);
+        }
+    }
+    Ok(offsets.into_iter().collect())
+}
+
+/// The rows of a snapshot; `None` if Kafka would take it for corrupt
+/// (`ProducerStateManager.readSnapshot`).
+pub(super) fn read_snapshot(
+    dir: &Path,
+    offset: i64,
+) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
+    let path = snapshot_path(dir, offset);
+    let bytes = fs::read(&path).map_err(|source| Error::io(&path, source))?;
+    let Ok(snapshot) = ProducerSnapshot::decode(&bytes) else {
+        return Ok(None);
+    };
+    Ok(Some(snapshot.entries().iter().map(row).collect()))
+}
+
+fn row(entry: &ProducerSnapshotEntry) -> ProducerSnapshotRow {
+    ProducerSnapshotRow {
+        producer_id: entry.producer_id(),
+        producer_epoch: entry.producer_epoch(),
+        last_sequence: entry.last_sequence(),
+        last_offset: entry.last_offset(),
+        offset_delta: entry.offset_delta(),
+        timestamp: entry.timestamp(),
+        coordinator_epoch: entry.coordinator_epoch(),
+        current_txn_first_offset: entry.current_txn_first_offset(),
+    }
+}
+
+fn entry(row: ProducerSnapshotRow) -> ProducerSnapshotEntry {
+    ProducerSnapshotFields {
+        producer_id: row.producer_id,
+        producer_epoch: row.producer_epoch,
+        last_sequence: row.last_sequence,
+        last_offset: row.last_offset,
+        offset_delta: row.offset_delta,
+        timestamp: row.timestamp,
+        coordinator_epoch: row.coordinator_epoch,
+        current_txn_first_offset: row.current_txn_first_offset,
+    }
+    .into()
+}
+
+/// Writes a snapshot (`ProducerStateManager.writeSnapshot`). One that is there already is
+/// written over, not replaced.
+pub(super) fn write_snapshot(
+    dir: &Path,
+    offset: i64,
+    manager: &ProducerStateManager,
+    fsync: bool,
+) -> Result<(), Error> {
+    let path = snapshot_path(dir, offset);
+    let entries: Vec<ProducerSnapshotEntry> = manager.snapshot_rows().map(entry).collect();
+    let io = |source| Error::io(&path, source);
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(io)?;
+    file.write_all_at(&producer_snapshot::encode(&entries), 0)
+        .map_err(io)?;
+    if fsync {
+        file.sync_all().map_err(io)?;
+    }
+    Ok(())
+}
+
+/// Writes a snapshot if one is due (`ProducerStateManager.takeSnapshot`).
+pub(super) fn take_snapshot(
+    dir: &Path,
+    manager: &mut ProducerStateManager,
+    fsync: bool,
+) -> Result<(), Error> {
+    match manager.take_snapshot() {
+        Some(offset) => write_snapshot(dir, offset, manager, fsync),
+        None => Ok(()),
+    }
+}
+
+/// What a control batch says, as far as the state asks.
+pub(super) fn marker_of(batch: &Batch<'_>) -> Result<Option<EndTransactionMarker>, Error> {
+    let first = batch.control_record()?;
+    Ok(first.and_then(|first| {
+        Some(EndTransactionMarker {
+            control_type: first.control_type,
+            coordinator_epoch: first.coordinator_epoch?,
+        })
+    }))
+}
+
+/// A log under rebuild.
+pub(super) struct StateFiles<'a> {
+    pub(super) log: &'a mut LocalLog,
+}
+
+impl ProducerStateLog for StateFiles<'_> {
+    type Error = Error;
+
+    fn segment_base_offsets(&self) -> Vec<i64> {
+        self.log.segments.keys().copied().collect()
+    }
+
+    fn read_snapshot(&mut self, offset: i64) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
+        read_snapshot(&self.log.dir, offset)
+    }
+
+    fn delete_snapshot(&mut self, offset: i64) -> Result<(), Error> {
+        remove_if_exists(&snapshot_path(&self.log.dir, offset))
+    }
+
+    fn write_snapshot(&mut self, offset: i64, manager: &ProducerStateManager) -> Result<(), Error> {
+        write_snapshot(&self.log.dir, offset, manager, self.log.config.fsync)
+    }
+
+    fn for_each_batch(
+        &mut self,
+        segment_base_offset: i64,
+        start_offset: i64,
+        end_offset: Option<i64>,
+        each: &mut BatchVisitor<'_>,
+    ) -> Result<(), Error> {
+        let Some(segment) = self.log.segments.get_mut(&segment_base_offset) else {
+            return Ok(());
+        };
+        let end = match end_offset {
+            Some(end_offset) => segment.translate_offset(end_offset)?,
+            None => None,
+        };
+        let end = end.map_or(u64::MAX, |end| end.position);
+        let Some(start) = segment.translate_offset(start_offset)? else {
+            return Ok(());
+        };
+        segment.for_each_batch(start.position, |batch| {
+            if batch.position >= end {
+                return Ok(ControlFlow::Break(()));
+            }
+            each(batch.header, marker_of(batch)?)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(())
+    }
+}

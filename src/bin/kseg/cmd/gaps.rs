@@ -1,0 +1,326 @@
+//! `kseg gaps`: was anything lost or stored twice.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::report::gaps::{
+    Finding, GapClass, GapKind, GapOptions, GapRow, GapSummary, find_gaps, range,
+};
+
+use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs};
+use crate::context::{Context, Status};
+use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::render::columns::Align::Left;
+use crate::render::json::JsonRows;
+use crate::render::summary::{Summary, SummaryColumn};
+use crate::render::text::{count, plural, printable};
+
+/// Findings a table shows of one partition; the others are only counted.
+const MAX_ROWS: usize = 1000;
+
+/// So many classes fit a line of 80.
+const CLASSES_A_LINE: usize = 2;
+
+/// Find lost and doubled records: gaps, repeats and reorderings of sequences and offsets
+///
+/// Follows the sequences and epochs of every producer and the offsets of the log, from headers
+/// and markers alone. Each finding has its likely cause. What retention, the cleaner, markers and
+/// aborted transactions leave is no loss; the table counts it, --all lists it, JSON always has it.
+/// Headers prove that something is not there, never why: a refused request leaves no trace.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  kseg gaps /var/lib/kafka/orders-0
+  kseg gaps --topic orders -o ndjson /var/lib/kafka | jq 'select(.isLoss)'
+
+Exit status:
+  0  done, nothing lost and nothing stored twice
+  1  done, and records are lost or stored twice
+  2  could not do it: bad usage, unreadable input, no such partition")]
+pub(crate) struct GapsArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    /// List what is no loss as well: compacted ranges, markers, aborted transactions
+    #[arg(long)]
+    all: bool,
+    /// Use no snapshot for what producers did before the log begins
+    #[arg(long)]
+    from_scratch: bool,
+    #[command(flatten)]
+    partitions: PartitionFilterArgs,
+    #[command(flatten)]
+    batches: BatchFilterArgs,
+}
+
+pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Status> {
+    let filter = args.partitions.filter_with(&args.batches);
+    let inputs = Inputs::new(&args.paths, filter.clone());
+    let options = GapOptions {
+        io: context.io,
+        filter,
+        from_scratch: args.from_scratch,
+    };
+    let mut json = JsonRows::for_format(context.format, "kseg/gaps/v1");
+    let mut answers = Vec::new();
+    let mut alarms = 0;
+    inputs.for_each(context, |input, context| {
+        let partition = match input {
+            Input::LogDir(_) => return Ok(()),
+            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::Partition(partition) => partition,
+        };
+        let mut answer = Answer::new(partition.dir, args.all);
+        let result = look(partition, &options, &mut json, &mut answer, context);
+        let Some(summary) = context.passed(result)? else {
+            return Ok(());
+        };
+        for index in &summary.vanished {
+            if let Some(segment) = partition.dir.segments.get(*index)
+                && let Some(file) = partition.dir.file(segment.log)
+            {
+                context.vanished(&partition.dir.file_path(file));
+            }
+        }
+        alarms += summary.alarms;
+        if json.is_none() {
+            answers.push(answer.finished(&summary));
+        }
+        Ok(())
+    })?;
+    match json {
+        Some(json) => json.finish(&mut context.out)?,
+        None => print(&answers, context)?,
+    }
+    Ok(if alarms > 0 {
+        Status::Found
+    } else {
+        Status::Clean
+    })
+}
+
+fn look(
+    partition: &PartitionInput<'_>,
+    options: &GapOptions,
+    json: &mut Option<JsonRows>,
+    answer: &mut Answer,
+    context: &mut Context,
+) -> anyhow::Result<GapSummary> {
+    let dir = partition.dir;
+    find_gaps(dir, partition.offsets, options, |finding| {
+        match json {
+            Some(json) => json.row(&mut context.out, &GapRow::new(finding, dir))?,
+            None => answer.add(finding, dir),
+        }
+        Ok(())
+    })
+}
+
+/// What is kept of one partition until the table is printed.
+struct Answer {
+    name: String,
+    all: bool,
+    rows: Vec<(Option<i64>, bool, Vec<String>)>,
+    losses: u64,
+    duplicates: u64,
+    others: u64,
+    unlisted: BTreeMap<GapClass, u64>,
+    too_many: u64,
+    unresolved: u64,
+}
+
+impl Answer {
+    fn new(dir: &PartitionDir, all: bool) -> Self {
+        let name = dir.path.file_name().map_or_else(
+            || dir.path.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        Self {
+            name: printable(&name),
+            all,
+            rows: Vec::new(),
+            losses: 0,
+            duplicates: 0,
+            others: 0,
+            unlisted: BTreeMap::new(),
+            too_many: 0,
+            unresolved: 0,
+        }
+    }
+
+    fn add(&mut self, finding: &Finding, dir: &PartitionDir) {
+        let is_expected = is_expected(finding);
+        if finding.is_loss() {
+            self.losses += 1;
+        } else if finding.is_alarm() {
+            self.duplicates += 1;
+        } else if !is_expected {
+            self.others += 1;
+        }
+        if is_expected && !self.all {
+            *self.unlisted.entry(finding.class).or_default() += 1;
+            return;
+        }
+        if self.rows.len() >= MAX_ROWS {
+            self.too_many += 1;
+            return;
+        }
+        let row = GapRow::new(finding, dir);
+        self.rows
+            .push((finding.first_offset, finding.is_alarm(), cells(&row)));
+    }
+
+    fn finished(mut self, summary: &GapSummary) -> Self {
+        self.unresolved = summary.unresolved;
+        self.rows.sort_by_key(|(offset, ..)| *offset);
+        self
+    }
+}
+
+/// Left by retention, compaction and transactions as they should be.
+fn is_expected(finding: &Finding) -> bool {
+    !finding.is_alarm()
+        && match finding.kind {
+            GapKind::OffsetGap | GapKind::Missing => true,
+            GapKind::Repeated | GapKind::Reordered | GapKind::EpochRegression => false,
+        }
+}
+
+const COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("OFFSETS", Left, 0),
+    SummaryColumn::new("PRODUCER", Left, 0),
+    SummaryColumn::new("SEQUENCES", Left, 0),
+    SummaryColumn::new("CLASS", Left, 2),
+    SummaryColumn::new("PLACE", Left, 3),
+    SummaryColumn::new("WHAT", Left, 0),
+];
+
+fn cells(row: &GapRow<'_>) -> Vec<String> {
+    let is_missing = row.kind == GapKind::Missing.name();
+    let offsets = match (row.first_offset, row.last_offset) {
+        (Some(first), _) if is_missing => format!("before {first}"),
+        (Some(first), Some(last)) => range(first, last),
+        (Some(first), None) => format!("{first}.."),
+        (None, _) => "-".to_owned(),
+    };
+    let producer = match (row.producer_id, row.producer_epoch) {
+        (Some(id), Some(epoch)) => format!("{id} epoch {epoch}"),
+        _ => "-".to_owned(),
+    };
+    let sequences = match (row.first_sequence, row.last_sequence) {
+        (Some(first), Some(last)) => range(first, last),
+        _ => "-".to_owned(),
+    };
+    let place = match (&row.file, row.position) {
+        (Some(file), Some(position)) => format!("{} @ {position}", printable(file)),
+        _ => "-".to_owned(),
+    };
+    vec![
+        offsets,
+        producer,
+        sequences,
+        row.class.to_owned(),
+        place,
+        row.message.clone(),
+    ]
+}
+
+fn print(answers: &[Answer], context: &mut Context) -> anyhow::Result<()> {
+    if answers.is_empty() {
+        return Ok(());
+    }
+    print_totals(answers, context)?;
+    let mut hidden = 0;
+    for answer in answers.iter().filter(|answer| !answer.rows.is_empty()) {
+        writeln!(context.out)?;
+        if answers.len() > 1 {
+            writeln!(context.out, "{}", context.style.heading(&answer.name))?;
+        }
+        let mut table = Summary::new(COLUMNS);
+        for (_, _, cells) in &answer.rows {
+            table.row(cells.clone());
+        }
+        let style = context.style;
+        hidden = hidden.max(table.print(&mut context.out, style)?);
+        if answer.too_many > 0 {
+            let more = plural(answer.too_many, "more finding", "more findings");
+            writeln!(context.out, "and {more}; -o ndjson lists all")?;
+        }
+    }
+    print_notes(answers, hidden, context)
+}
+
+/// The answer in one line.
+fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()> {
+    let sum = |of: fn(&Answer) -> u64| answers.iter().map(of).sum::<u64>();
+    let (losses, duplicates, others) = (
+        sum(|it| it.losses),
+        sum(|it| it.duplicates),
+        sum(|it| it.others),
+    );
+    let place = if let [answer] = answers {
+        format!(" in {}", answer.name)
+    } else {
+        let bad = answers.iter().filter(|it| it.losses + it.duplicates > 0);
+        let partitions = count(answers.len() as u64, "partition");
+        match bad.count() {
+            0 => format!(" in {partitions}"),
+            bad => format!(" in {bad} of {partitions}"),
+        }
+    };
+    let mut parts = Vec::new();
+    if losses > 0 {
+        parts.push(plural(losses, "loss", "losses"));
+    }
+    if duplicates > 0 {
+        parts.push(count(duplicates, "duplicate"));
+    }
+    let mut line = if parts.is_empty() {
+        format!("nothing lost, nothing stored twice{place}")
+    } else {
+        let found = parts.join(" and ");
+        format!("{}{place}", context.style.bad(&found))
+    };
+    if others > 0 {
+        line.push_str(&format!("; {} out of order", count(others, "more finding")));
+    }
+    writeln!(context.out, "{line}")?;
+    Ok(())
+}
+
+/// What was left out, and the next step.
+fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyhow::Result<()> {
+    let mut unlisted: BTreeMap<GapClass, u64> = BTreeMap::new();
+    for answer in answers {
+        for (class, number) in &answer.unlisted {
+            *unlisted.entry(*class).or_default() += number;
+        }
+    }
+    if !unlisted.is_empty() {
+        let classes: Vec<String> = unlisted
+            .iter()
+            .map(|(class, number)| format!("{number} {}", class.name()))
+            .collect();
+        writeln!(context.out, "\nno loss, not listed; --all lists them:")?;
+        for line in classes.chunks(CLASSES_A_LINE) {
+            writeln!(context.out, "  {}", line.join(", "))?;
+        }
+    }
+    let unresolved: u64 = answers.iter().map(|answer| answer.unresolved).sum();
+    if unresolved > 0 {
+        let batches = plural(unresolved, "batch", "batches");
+        writeln!(
+            context.out,
+            "{batches} more may be duplicates and were not looked up; --producer-id narrows it"
+        )?;
+    }
+    if hidden > 0 {
+        let columns = plural(hidden as u64, "column does", "columns do");
+        writeln!(
+            context.out,
+            "{columns} not fit the terminal; -o json has everything"
+        )?;
+    }
+    Ok(())
+}

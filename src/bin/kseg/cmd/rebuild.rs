@@ -1,0 +1,421 @@
+//! `kseg rebuild`: the side files made again, into a new folder.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use kseg::log::Error;
+use kseg::log::log_dir::{LogDir, LogPath};
+use kseg::report::rebuild::{
+    RebuildOptions, RebuildRow, RebuiltFile, SideFileKind, SnapshotsAt, rebuild_rows,
+};
+
+use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
+use crate::context::{Context, Status};
+use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::render::columns::Align::{Left, Right};
+use crate::render::json::JsonRows;
+use crate::render::summary::{Summary, SummaryColumn};
+use crate::render::text::{bytes, count, printable};
+
+/// Make .snapshot, .txnindex, .index and .timeindex again from the log, into a new folder
+///
+/// Writes what Kafka's recovery writes when a broker starts after a crash from recovery point 0,
+/// byte for byte: checks every batch, and where recovery would cut the log it stops and says so.
+/// Nothing is written where the log lies. Indexes are written without the room for more entries
+/// that a broker gives the active segment's. A snapshot at the first segment's base offset is used
+/// if it is there: it knows producers whose batches are gone.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  kseg rebuild /var/lib/kafka/orders-0 --out /tmp/orders-0
+  kseg rebuild --only snapshot,txnindex /var/lib/kafka --topic orders --out /tmp/rebuilt
+  kseg rebuild --at-offset 1204 /var/lib/kafka/orders-0 --out /tmp/state
+
+Exit status:
+  0  done: every log was read to its end
+  1  done, but a log is damaged: the files describe it up to there, as recovery would cut it
+  2  could not do it: bad usage, unreadable input, no such partition, folder not empty")]
+pub(crate) struct RebuildArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    /// The folder to write to, new or empty. One partition directory goes straight into it, all
+    /// else into a folder for each partition
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Make only files of these kinds
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    only: Vec<Kind>,
+    /// Which snapshots to make
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "WHERE",
+        conflicts_with = "at_offset"
+    )]
+    snapshots_at: Vec<Where>,
+    /// Bytes of log from one index entry to the next (index.interval.bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    index_interval_bytes: u64,
+    /// List files that are the same as in the directory, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    state: StateArgs,
+    #[command(flatten)]
+    partitions: PartitionFilterArgs,
+}
+
+/// The kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Producer state
+    Snapshot,
+    /// Aborted transactions
+    Txnindex,
+    /// Offset to position
+    Index,
+    /// Timestamp to offset
+    Timeindex,
+}
+
+impl From<Kind> for SideFileKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Snapshot => Self::Snapshot,
+            Kind::Txnindex => Self::TxnIndex,
+            Kind::Index => Self::Index,
+            Kind::Timeindex => Self::TimeIndex,
+        }
+    }
+}
+
+/// Where snapshots are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Where {
+    /// At the base offset of each segment
+    Base,
+    /// At the log end
+    End,
+}
+
+impl RebuildArgs {
+    fn options(&self, context: &Context) -> RebuildOptions {
+        let state = self.state.options(context.io);
+        let base = self.snapshots_at.contains(&Where::Base);
+        let end = self.snapshots_at.contains(&Where::End);
+        RebuildOptions {
+            io: context.io,
+            from_scratch: state.from_scratch,
+            expiration: state.expiration,
+            index_interval_bytes: self.index_interval_bytes,
+            snapshots_at: match (state.at_offset, base, end) {
+                (Some(offset), _, _) => SnapshotsAt::Offset(offset),
+                (None, true, false) => SnapshotsAt::Bases,
+                (None, false, true) => SnapshotsAt::End,
+                (None, true, true) | (None, false, false) => SnapshotsAt::BasesAndEnd,
+            },
+        }
+    }
+
+    fn wants(&self, kind: SideFileKind) -> bool {
+        self.only.is_empty() || self.only.iter().any(|it| SideFileKind::from(*it) == kind)
+    }
+}
+
+pub(crate) fn run(args: &RebuildArgs, context: &mut Context) -> anyhow::Result<Status> {
+    let options = args.options(context);
+    if let SnapshotsAt::Offset(_) = options.snapshots_at
+        && !args.wants(SideFileKind::Snapshot)
+    {
+        anyhow::bail!("--at-offset makes a snapshot alone, and --only leaves it out");
+    }
+    if matches!(options.snapshots_at, SnapshotsAt::Offset(offset) if offset < 0) {
+        anyhow::bail!("--at-offset must not be negative");
+    }
+    for path in &args.paths.paths {
+        refuse_to_write_beside_the_log(path, &args.out)?;
+    }
+    let straight = straight_into_folder(&args.paths.paths);
+    let mut folder = NewFolder::create(&args.out)?;
+    let inputs = Inputs::new(&args.paths, args.partitions.filter());
+    let mut json = JsonRows::for_format(context.format, "kseg/rebuild/v1");
+    let mut rows = Vec::new();
+    let mut damaged = false;
+    inputs.for_each(context, |input, context| {
+        let partition = match input {
+            Input::LogDir(_) => return Ok(()),
+            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::Partition(partition) => partition,
+        };
+        let place = folder.place_for(&partition.dir.path, straight)?;
+        let (found, is_damaged) = match one_partition(args, options, partition, &place, context) {
+            Ok(found) => found,
+            Err(Failure::Read(error)) => {
+                context.fail(&error);
+                return Ok(());
+            }
+            Err(Failure::Write(error)) => return Err(error),
+        };
+        damaged |= is_damaged;
+        match &mut json {
+            Some(json) => {
+                for row in &found {
+                    json.row(&mut context.out, row)?;
+                }
+            }
+            None => rows.extend(found),
+        }
+        Ok(())
+    })?;
+    folder.finish()?;
+    match json {
+        Some(json) => json.finish(&mut context.out)?,
+        None => print_table(args, &rows, context)?,
+    }
+    Ok(if damaged {
+        Status::Found
+    } else {
+        Status::Clean
+    })
+}
+
+/// Why a partition could not be done.
+enum Failure {
+    /// Its files cannot be read; the others may be.
+    Read(Error),
+    /// The folder cannot be written to.
+    Write(anyhow::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+fn one_partition(
+    args: &RebuildArgs,
+    options: RebuildOptions,
+    partition: &PartitionInput<'_>,
+    place: &Path,
+    context: &mut Context,
+) -> Result<(Vec<RebuildRow>, bool), Failure> {
+    let dir = partition.dir;
+    let write = |file: &RebuiltFile<'_>| {
+        let path = place.join(file.kind.file_name(file.offset));
+        write_file(&path, file.bytes).map_err(Failure::Write)
+    };
+    let rebuilt = rebuild_rows(
+        dir,
+        partition.offsets,
+        options,
+        |kind| args.wants(kind),
+        write,
+    )?;
+    let Some((rows, rebuilt)) = rebuilt else {
+        return Ok((Vec::new(), false));
+    };
+    for base_offset in rebuilt.vanished {
+        context.vanished(&dir.path.join(format!("{base_offset:020}.log")));
+    }
+    if let Some(stop) = &rebuilt.stop {
+        context.warn(&format!(
+            "{}: {} at position {}; recovery cuts the log here, at offset {}: what is behind it is \
+             not in the files",
+            dir.path.join(&stop.file).display(),
+            stop.message,
+            stop.position,
+            rebuilt.log_end_offset
+        ));
+    }
+    if rows.is_empty() {
+        context.warn(&format!("{}: nothing to make", dir.path.display()));
+    }
+    sync_folder(place).map_err(Failure::Write)?;
+    // Room set aside and never written is nothing lost.
+    let is_damaged = rebuilt.stop.is_some_and(|stop| stop.kind != "zero-tail");
+    Ok((rows, is_damaged))
+}
+
+// ---- the folder -----------------------------------------------------------------------------
+
+/// A folder that appears under its name when everything is in it.
+struct NewFolder {
+    path: PathBuf,
+    /// Beside it, gone with this value unless it was given its name.
+    temporary: PathBuf,
+    places: BTreeSet<PathBuf>,
+    finished: bool,
+}
+
+impl NewFolder {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        match fs::read_dir(path) {
+            Ok(mut entries) => {
+                anyhow::ensure!(entries.next().is_none(), "{}: not empty", path.display());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
+        let name = path.file_name().with_context(|| {
+            format!(
+                "{}: has no name of its own; name a new folder",
+                path.display()
+            )
+        })?;
+        let name = format!(".{}.kseg-{}", name.to_string_lossy(), std::process::id());
+        let temporary = path.with_file_name(name);
+        fs::create_dir(&temporary).with_context(|| temporary.display().to_string())?;
+        Ok(Self {
+            path: path.to_owned(),
+            temporary,
+            places: BTreeSet::new(),
+            finished: false,
+        })
+    }
+
+    /// Where the files of a partition go.
+    fn place_for(&mut self, partition: &Path, straight: bool) -> anyhow::Result<PathBuf> {
+        if straight {
+            return Ok(self.temporary.clone());
+        }
+        let resolved = fs::canonicalize(partition).unwrap_or_else(|_| partition.to_owned());
+        let name = resolved.file_name().unwrap_or_default();
+        let place = self.temporary.join(name);
+        anyhow::ensure!(
+            self.places.insert(place.clone()),
+            "{}: another PATH has a partition of this name; rebuild them one by one",
+            partition.display()
+        );
+        fs::create_dir(&place).with_context(|| place.display().to_string())?;
+        Ok(place)
+    }
+
+    /// Gives the folder its name. An empty one of that name is replaced.
+    fn finish(mut self) -> anyhow::Result<()> {
+        sync_folder(&self.temporary)?;
+        fs::rename(&self.temporary, &self.path).with_context(|| self.path.display().to_string())?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nothing can be done about what cannot be removed; its name says whose it is.
+            let _ = fs::remove_dir_all(&self.temporary);
+        }
+    }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let write = || {
+        let mut file = File::create_new(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().with_context(|| path.display().to_string())
+}
+
+fn sync_folder(path: &Path) -> anyhow::Result<()> {
+    let sync = || File::open(path)?.sync_all();
+    sync().with_context(|| path.display().to_string())
+}
+
+/// Whether the only thing asked for is one partition directory.
+fn straight_into_folder(paths: &[PathBuf]) -> bool {
+    match paths {
+        [path] => matches!(LogPath::discover(path), Ok(LogPath::Partition(_))),
+        _ => false,
+    }
+}
+
+/// A folder in a broker's log directory keeps the broker from starting, and one inside a
+/// partition is as bad.
+fn refuse_to_write_beside_the_log(path: &Path, out: &Path) -> anyhow::Result<()> {
+    let Ok(path) = fs::canonicalize(path) else {
+        return Ok(());
+    };
+    let above = match out.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        Some(_) | None => Path::new("."),
+    };
+    let Ok(above) = fs::canonicalize(above) else {
+        return Ok(());
+    };
+    let log_dir = path
+        .parent()
+        .filter(|parent| LogDir::open(parent).is_ok_and(|dir| dir.has_known_file()));
+    let forbidden = [Some(path.as_path()), log_dir];
+    for forbidden in forbidden.into_iter().flatten() {
+        anyhow::ensure!(
+            !above.starts_with(forbidden),
+            "{}: lies in {}, which kseg only reads",
+            out.display(),
+            forbidden.display()
+        );
+    }
+    Ok(())
+}
+
+// ---- the table ------------------------------------------------------------------------------
+
+const COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("PARTITION", Left, 0),
+    SummaryColumn::new("FILE", Left, 0),
+    SummaryColumn::new("SIZE", Right, 1),
+    SummaryColumn::new("ROWS", Right, 0),
+    SummaryColumn::new("IN THE DIRECTORY", Left, 0),
+];
+
+fn print_table(
+    args: &RebuildArgs,
+    rows: &[RebuildRow],
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let with = |same: Option<bool>| {
+        rows.iter()
+            .filter(|row| row.same_as_existing == same)
+            .count()
+    };
+    writeln!(
+        context.out,
+        "wrote {} to {}: {} as in the directory, {} other, {} not there",
+        count(rows.len() as u64, "file"),
+        args.out.display(),
+        with(Some(true)),
+        with(Some(false)),
+        with(None)
+    )?;
+    let shown: Vec<&RebuildRow> = rows
+        .iter()
+        .filter(|row| args.all || row.same_as_existing != Some(true))
+        .collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(context.out)?;
+    let mut table = Summary::new(COLUMNS);
+    for row in shown {
+        table.row(vec![
+            printable(&row.name()),
+            row.file.clone(),
+            bytes(row.size_in_bytes),
+            row.rows.to_string(),
+            match row.same_as_existing {
+                Some(true) => "same".to_owned(),
+                Some(false) => "other".to_owned(),
+                None => "not there".to_owned(),
+            },
+        ]);
+    }
+    let style = context.style;
+    table.print(&mut context.out, style)?;
+    Ok(())
+}

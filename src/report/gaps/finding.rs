@@ -1,0 +1,444 @@
+//! One finding, and the row it makes.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::log::partition_dir::PartitionDir;
+use crate::state::MissingCause;
+
+/// What kind of irregularity it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GapKind {
+    /// Sequences that are not in the log.
+    Missing,
+    /// Records that are in the log twice.
+    Repeated,
+    /// A batch behind one with later sequences.
+    Reordered,
+    /// A producer or coordinator epoch below an earlier one.
+    EpochRegression,
+    /// Offsets that a consumer does not get.
+    OffsetGap,
+}
+
+impl GapKind {
+    /// The word used in rows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Repeated => "repeated",
+            Self::Reordered => "reordered",
+            Self::EpochRegression => "epochRegression",
+            Self::OffsetGap => "offsetGap",
+        }
+    }
+}
+
+/// The likely cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GapClass {
+    /// Below the log start offset: retention or DeleteRecords.
+    BeforeLogStart,
+    /// The cleaner took records out of a batch.
+    CompactedInsideBatch,
+    /// The cleaner took out whole batches.
+    CompactedBetweenBatches,
+    /// The cleaner left a batch without records.
+    EmptyBatch,
+    /// An end-transaction marker.
+    ControlMarker,
+    /// Another control record, of KRaft.
+    ControlRecord,
+    /// Records of an aborted transaction.
+    Aborted,
+    /// A `.log` is not there, or what it held lies in one.
+    SegmentMissing,
+    /// Bytes that are no batch, by the kind of damage.
+    Damage(&'static str),
+    /// A leader that knew the producer would have refused what follows: its state had expired or
+    /// was lost, or the batch came through replication.
+    ExpiredOrLostState,
+    /// The log begins with its first offset and does not have it.
+    NeverStored,
+    /// The same producer, epoch and sequences at two places.
+    DuplicateSequence,
+    /// Some of the sequences are at another place too, in batches of another shape.
+    OverlappingSequences,
+    /// The same records of a producer under two epochs.
+    StoredAgainUnderNewEpoch,
+    /// Sequences that were missing come later.
+    OutOfOrderSequence,
+    /// Offsets at or below those of the batch before.
+    OffsetsNotIncreasing,
+    /// The coordinator epoch of a marker is below that of the marker before.
+    CoordinatorEpochRegression,
+}
+
+impl GapClass {
+    /// The word used in rows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BeforeLogStart => "before-log-start",
+            Self::CompactedInsideBatch => "compacted-inside-batch",
+            Self::CompactedBetweenBatches => "compacted-between-batches",
+            Self::EmptyBatch => "empty-batch",
+            Self::ControlMarker => "control-marker",
+            Self::ControlRecord => "control-record",
+            Self::Aborted => "aborted",
+            Self::SegmentMissing => "segment-missing",
+            Self::Damage(kind) => kind,
+            Self::ExpiredOrLostState => "expired-or-lost-state",
+            Self::NeverStored => "never-stored",
+            Self::DuplicateSequence => "duplicate-sequence",
+            Self::OverlappingSequences => "overlapping-sequences",
+            Self::StoredAgainUnderNewEpoch => "stored-again-under-new-epoch",
+            Self::OutOfOrderSequence => "out-of-order-sequence",
+            Self::OffsetsNotIncreasing => "offsets-not-increasing",
+            Self::CoordinatorEpochRegression => "coordinator-epoch-regression",
+        }
+    }
+
+    /// Whether records are gone that nobody meant to remove. What lies before the log start, and
+    /// what the cleaner or an abort took, is gone on purpose.
+    #[must_use]
+    pub fn is_loss(self) -> bool {
+        match self {
+            Self::SegmentMissing
+            | Self::Damage(_)
+            | Self::ExpiredOrLostState
+            | Self::NeverStored => true,
+            Self::BeforeLogStart
+            | Self::CompactedInsideBatch
+            | Self::CompactedBetweenBatches
+            | Self::EmptyBatch
+            | Self::ControlMarker
+            | Self::ControlRecord
+            | Self::Aborted
+            | Self::DuplicateSequence
+            | Self::OverlappingSequences
+            | Self::StoredAgainUnderNewEpoch
+            | Self::OutOfOrderSequence
+            | Self::OffsetsNotIncreasing
+            | Self::CoordinatorEpochRegression => false,
+        }
+    }
+
+    pub(super) fn of_missing(cause: MissingCause) -> Self {
+        match cause {
+            MissingCause::Compacted => Self::CompactedBetweenBatches,
+            MissingCause::Lost => Self::SegmentMissing,
+            MissingCause::BeforeLogStart => Self::BeforeLogStart,
+            MissingCause::NeverStored => Self::NeverStored,
+            MissingCause::ExpiredOrLostState => Self::ExpiredOrLostState,
+        }
+    }
+}
+
+/// A range of offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct OffsetRange {
+    /// First offset.
+    pub first_offset: i64,
+    /// Last offset.
+    pub last_offset: i64,
+}
+
+/// What some kinds of findings have to say beside the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Where the records are for the first time.
+    DuplicateOf {
+        /// The earlier batch.
+        earlier: OffsetRange,
+        /// How many batches of the producer back.
+        batches_apart: Option<u64>,
+        /// Whether a broker that never stopped still remembered the earlier one.
+        is_inside_window: Option<bool>,
+    },
+    /// A batch that begins at or below the end of the one before it.
+    Overlap {
+        /// Position of the batch before it.
+        previous_position: u64,
+        /// Last offset of the batch before it.
+        previous_last_offset: i64,
+        /// Whether the batches at the same offsets are the same; `None` if not compared.
+        is_equal: Option<bool>,
+    },
+    /// An epoch and the higher one before it.
+    Epochs {
+        /// The higher one.
+        previous: i32,
+        /// The lower one.
+        found: i32,
+    },
+}
+
+/// One finding of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind.
+    pub kind: GapKind,
+    /// The likely cause.
+    pub class: GapClass,
+    /// Producer id and epoch of the batch, where one is concerned.
+    pub producer: Option<(i64, i16)>,
+    /// First and last sequence: the missing ones, or those of the batch.
+    pub sequences: Option<(i32, i32)>,
+    /// First offset: of the gap, or of the batch.
+    pub first_offset: Option<i64>,
+    /// Last offset.
+    pub last_offset: Option<i64>,
+    /// Place of the segment in the directory; `None` where no file is concerned.
+    pub segment: Option<usize>,
+    /// Byte position in that segment.
+    pub position: Option<u64>,
+    /// Largest timestamp of the batch, where one is concerned.
+    pub timestamp: Option<i64>,
+    /// How many records are missing, where that is known.
+    pub records: Option<u64>,
+    /// The rest.
+    pub detail: Detail,
+}
+
+impl Finding {
+    /// Whether records are gone that nobody meant to remove.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self.kind {
+            GapKind::Missing | GapKind::OffsetGap => self.class.is_loss(),
+            GapKind::Repeated | GapKind::Reordered | GapKind::EpochRegression => false,
+        }
+    }
+
+    /// Whether it sets the exit status: records are gone, or there twice.
+    #[must_use]
+    pub fn is_alarm(&self) -> bool {
+        self.is_loss() || self.kind == GapKind::Repeated
+    }
+
+    /// The finding in words, without offsets, producer and sequences.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let mut text = self.what().to_owned();
+        match self.detail {
+            Detail::None => {}
+            Detail::DuplicateOf {
+                earlier,
+                batches_apart,
+                is_inside_window,
+            } => {
+                let range = range(earlier.first_offset, earlier.last_offset);
+                let _ = write!(text, " at {range}");
+                if let Some(apart) = batches_apart {
+                    let es = if apart == 1 { "" } else { "es" };
+                    let _ = write!(text, ", {apart} batch{es} back");
+                }
+                match is_inside_window {
+                    Some(true) => text.push_str(", in the window of 5"),
+                    Some(false) => text.push_str(", not in the window of 5"),
+                    None => {}
+                }
+            }
+            Detail::Overlap {
+                previous_position,
+                previous_last_offset,
+                is_equal,
+            } => {
+                let _ = write!(
+                    text,
+                    " {previous_last_offset}, which ends the batch @ {previous_position}; "
+                );
+                text.push_str(match is_equal {
+                    Some(true) => "equal content",
+                    Some(false) => "other content",
+                    None => "content not compared",
+                });
+            }
+            Detail::Epochs { previous, found } => {
+                let _ = write!(text, " from {previous} to {found}");
+            }
+        }
+        text
+    }
+
+    fn what(&self) -> &'static str {
+        match (self.kind, self.class) {
+            (GapKind::EpochRegression, GapClass::CoordinatorEpochRegression) => {
+                "coordinator epoch goes back"
+            }
+            (GapKind::EpochRegression, _) => "producer epoch goes back",
+            (GapKind::Missing, GapClass::NeverStored) => "never stored, though the log begins at 0",
+            (GapKind::Missing, GapClass::ExpiredOrLostState) => {
+                "never stored; leader's state expired or lost"
+            }
+            (GapKind::Missing, GapClass::BeforeLogStart) => "before the log start",
+            (GapKind::Missing, GapClass::SegmentMissing) => {
+                "lost with the offsets that are missing"
+            }
+            (_, class) => class.what(),
+        }
+    }
+}
+
+impl GapClass {
+    fn what(self) -> &'static str {
+        match self {
+            Self::BeforeLogStart => "before the log start",
+            Self::CompactedInsideBatch => "records compacted away inside the batch",
+            Self::CompactedBetweenBatches => "batches compacted away",
+            Self::EmptyBatch => "batch without records, kept by the cleaner",
+            Self::ControlMarker => "end-transaction marker",
+            Self::ControlRecord => "control record",
+            Self::Aborted => "records of an aborted transaction",
+            Self::SegmentMissing => "a segment is missing here",
+            Self::Damage("torn-tail") => "the last batch is torn",
+            Self::Damage(_) => "damaged bytes; kseg dump shows them",
+            Self::ExpiredOrLostState => "the leader had no state of the producer",
+            Self::NeverStored => "never stored",
+            Self::DuplicateSequence => "also",
+            Self::OverlappingSequences => "sequences also in the batch",
+            Self::StoredAgainUnderNewEpoch => "same records under an older epoch",
+            Self::OutOfOrderSequence => "behind later sequences; fills a gap",
+            Self::OffsetsNotIncreasing => "offsets go back below",
+            Self::CoordinatorEpochRegression => "coordinator epoch goes back",
+        }
+    }
+}
+
+/// `40..42`, or `40` alone.
+#[must_use]
+pub fn range<T: PartialEq + std::fmt::Display>(first: T, last: T) -> String {
+    if first == last {
+        first.to_string()
+    } else {
+        format!("{first}..{last}")
+    }
+}
+
+/// One result of `gaps`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct GapRow<'a> {
+    /// Topic, as the directory's name says; null if that is no partition's name.
+    pub topic: Option<&'a str>,
+    /// Partition number, as the directory's name says.
+    pub partition: Option<i32>,
+    /// `missing`, `repeated`, `reordered`, `epochRegression` or `offsetGap`.
+    pub kind: &'static str,
+    /// The likely cause, a short name.
+    pub class: &'static str,
+    /// Whether records are gone that nobody meant to remove.
+    pub is_loss: bool,
+    /// The producer, where one is concerned.
+    pub producer_id: Option<i64>,
+    /// Its epoch.
+    pub producer_epoch: Option<i16>,
+    /// First sequence: missing, or of the batch.
+    pub first_sequence: Option<i32>,
+    /// Last sequence.
+    pub last_sequence: Option<i32>,
+    /// First offset: of the gap, or of the batch.
+    pub first_offset: Option<i64>,
+    /// Last offset.
+    pub last_offset: Option<i64>,
+    /// The `.log` concerned; of missing sequences that of the batch behind them.
+    pub file: Option<String>,
+    /// Byte position in it.
+    pub position: Option<u64>,
+    /// How many records are missing, where that is known.
+    pub records: Option<u64>,
+    /// The batch that has the records first.
+    pub duplicate_of: Option<OffsetRange>,
+    /// How many batches of the producer lie between, the first one included.
+    pub batches_apart: Option<u64>,
+    /// Whether a broker that never stopped still remembered the first one.
+    pub inside_window: Option<bool>,
+    /// The batch before one whose offsets go back: its position.
+    pub previous_position: Option<u64>,
+    /// The batch before one whose offsets go back: its last offset.
+    pub previous_last_offset: Option<i64>,
+    /// `equal` or `other`: the batches at the same offsets compared.
+    pub content: Option<&'static str>,
+    /// The epoch before one that goes back.
+    pub previous_epoch: Option<i32>,
+    /// The epoch that goes back.
+    pub found_epoch: Option<i32>,
+    /// The same in words.
+    pub message: String,
+}
+
+impl<'a> GapRow<'a> {
+    /// The row of a finding in `dir`.
+    #[must_use]
+    pub fn new(finding: &Finding, dir: &'a PartitionDir) -> Self {
+        let mut row = Self {
+            topic: dir.topic(),
+            partition: dir.partition(),
+            kind: finding.kind.name(),
+            class: finding.class.name(),
+            is_loss: finding.is_loss(),
+            producer_id: finding.producer.map(|(id, _)| id),
+            producer_epoch: finding.producer.map(|(_, epoch)| epoch),
+            first_sequence: finding.sequences.map(|(first, _)| first),
+            last_sequence: finding.sequences.map(|(_, last)| last),
+            first_offset: finding.first_offset,
+            last_offset: finding.last_offset,
+            file: finding.segment.and_then(|index| file_name(dir, index)),
+            position: finding.position,
+            records: finding.records,
+            duplicate_of: None,
+            batches_apart: None,
+            inside_window: None,
+            previous_position: None,
+            previous_last_offset: None,
+            content: None,
+            previous_epoch: None,
+            found_epoch: None,
+            message: finding.message(),
+        };
+        row.add(finding.detail);
+        row
+    }
+
+    fn add(&mut self, detail: Detail) {
+        match detail {
+            Detail::None => {}
+            Detail::DuplicateOf {
+                earlier,
+                batches_apart,
+                is_inside_window,
+            } => {
+                self.duplicate_of = Some(earlier);
+                self.batches_apart = batches_apart;
+                self.inside_window = is_inside_window;
+            }
+            Detail::Overlap {
+                previous_position,
+                previous_last_offset,
+                is_equal,
+            } => {
+                self.previous_position = Some(previous_position);
+                self.previous_last_offset = Some(previous_last_offset);
+                self.content = is_equal.map(|it| if it { "equal" } else { "other" });
+            }
+            Detail::Epochs { previous, found } => {
+                self.previous_epoch = Some(previous);
+                self.found_epoch = Some(found);
+            }
+        }
+    }
+}
+
+fn file_name(dir: &PartitionDir, segment: usize) -> Option<String> {
+    let log = dir.segments.get(segment)?.log;
+    Some(dir.file(log)?.name().into_owned())
+}

@@ -1,0 +1,420 @@
+//! Was anything lost or stored twice: sequences and offsets that are missing, repeated, out of
+//! order, or go back, each with its likely cause.
+//!
+//! One pass over the headers follows offsets and producers. Only where a batch may repeat an
+//! earlier one, a second pass looks that one up; a sound log never needs it.
+
+mod finding;
+pub(super) mod offsets;
+mod repeats;
+
+pub use finding::{Detail, Finding, GapClass, GapKind, GapRow, OffsetRange, range};
+
+use std::ops::ControlFlow;
+
+use self::offsets::{Offsets, Placed, gap, has_less_records};
+use self::repeats::Repeats;
+use super::coordinator_topics::is_written_by_coordinator;
+use super::filter::Filter;
+use super::partition_state::read_snapshot;
+use crate::format::NO_TIMESTAMP;
+use crate::format::record_batch::{CompressionType, RecordBatchHeader};
+use crate::log::batches::{Batch, Entry, LegacyEntry};
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::{SegmentAt, walk_partition};
+use crate::log::{Error, Io};
+use crate::state::{SequenceFinding, SequenceGaps};
+
+/// Gaps that a later batch may still fill; beyond that the oldest is told as it is.
+const MAX_PENDING: usize = 4096;
+
+/// What to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapOptions {
+    /// How files are read.
+    pub io: Io,
+    /// Which findings to hand out.
+    pub filter: Filter,
+    /// Use no snapshot for the producers at the beginning of the log.
+    pub from_scratch: bool,
+}
+
+/// What was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapSummary {
+    /// Where the log starts.
+    pub log_start_offset: i64,
+    /// The offset behind the last batch.
+    pub log_end_offset: i64,
+    /// The snapshot at the first segment's base, if it was used.
+    pub snapshot: Option<i64>,
+    /// Producers seen.
+    pub producers: usize,
+    /// Findings handed out that are a loss or a duplicate.
+    pub alarms: u64,
+    /// Segments, by place in the directory, that vanished since it was listed.
+    pub vanished: Vec<usize>,
+    /// Batches that may be duplicates and were too many to look up.
+    pub unresolved: u64,
+}
+
+/// Hands out every finding of a partition. Those about one batch come in the order of the log;
+/// missing sequences come when no later batch can fill them, repeated ones last.
+///
+/// # Errors
+/// If a file cannot be read, or `emit` fails.
+pub fn find_gaps<E: From<Error>>(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: &GapOptions,
+    emit: impl FnMut(&Finding) -> Result<(), E>,
+) -> Result<GapSummary, E> {
+    let mut out = Out {
+        filter: &options.filter,
+        emit,
+        alarms: 0,
+    };
+    let mut found = Vec::new();
+    let mut fold = Fold {
+        offsets: Offsets::new(dir, options.io, checkpoints, &mut found),
+        sequences: sequences(dir),
+        pending: Vec::new(),
+        repeats: Repeats::default(),
+    };
+    let snapshot = if options.from_scratch {
+        None
+    } else {
+        fold.load_first_snapshot(dir, options.io)?
+    };
+    let vanished = walk_partition(dir, options.io, 0, |at, entry| {
+        fold.entry(at, entry, &mut found)?;
+        if !found.is_empty() {
+            out.hand_out(&mut found)?;
+        }
+        Ok::<_, E>(ControlFlow::Continue(()))
+    })?;
+    fold.offsets.finish(&mut found)?;
+    found.append(&mut fold.pending);
+    out.hand_out(&mut found)?;
+    let unresolved = fold.repeats.unresolved;
+    fold.repeats.resolve(dir, options.io, &mut found)?;
+    out.hand_out(&mut found)?;
+    Ok(GapSummary {
+        log_start_offset: fold.offsets.log_start_offset,
+        log_end_offset: fold.offsets.next_offset,
+        snapshot,
+        producers: fold.sequences.producer_id_count(),
+        alarms: out.alarms,
+        vanished,
+        unresolved,
+    })
+}
+
+fn sequences(dir: &PartitionDir) -> SequenceGaps {
+    let begins_at_zero = dir
+        .segments
+        .first()
+        .is_none_or(|segment| segment.base_offset == 0);
+    SequenceGaps::new(begins_at_zero, is_written_by_coordinator(dir.topic()))
+}
+
+/// Passes on what the filter wants.
+struct Out<'f, F> {
+    filter: &'f Filter,
+    emit: F,
+    alarms: u64,
+}
+
+impl<F> Out<'_, F> {
+    fn hand_out<E>(&mut self, found: &mut Vec<Finding>) -> Result<(), E>
+    where
+        F: FnMut(&Finding) -> Result<(), E>,
+    {
+        for finding in found.drain(..) {
+            if self.wants(&finding) {
+                self.alarms += u64::from(finding.is_alarm());
+                (self.emit)(&finding)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, finding: &Finding) -> bool {
+        let first = finding.first_offset.unwrap_or(i64::MIN);
+        let last = finding.last_offset.unwrap_or(i64::MAX);
+        let time = finding.timestamp;
+        self.filter
+            .producer_id
+            .is_none_or(|wanted| finding.producer.is_some_and(|(id, _)| id == wanted))
+            && self.filter.wants_offsets(first, last)
+            && time.is_none_or(|time| self.filter.wants_times(time, time))
+    }
+}
+
+struct Fold<'d> {
+    offsets: Offsets<'d>,
+    sequences: SequenceGaps,
+    /// Missing sequences that may come later.
+    pending: Vec<Finding>,
+    repeats: Repeats,
+}
+
+impl Fold<'_> {
+    fn load_first_snapshot(&mut self, dir: &PartitionDir, io: Io) -> Result<Option<i64>, Error> {
+        let Some(first) = dir.segments.first() else {
+            return Ok(None);
+        };
+        match read_snapshot(dir, io, first.base_offset)? {
+            Some(Ok(rows)) => {
+                self.sequences.load(rows);
+                Ok(Some(first.base_offset))
+            }
+            Some(Err(_)) | None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn entry(
+        &mut self,
+        at: SegmentAt<'_>,
+        entry: Entry<'_>,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        self.offsets.enter(at.index, found)?;
+        match entry {
+            Entry::Batch(batch) => self.batch(at, &batch, found),
+            Entry::Legacy(entry) => self.legacy(at, &entry, found),
+            Entry::Damage(damage) => {
+                self.offsets.damage(at.index, damage);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn batch(
+        &mut self,
+        at: SegmentAt<'_>,
+        batch: &Batch<'_>,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        let header = batch.header;
+        let placed = Placed {
+            segment: at.index,
+            position: batch.position,
+            first_offset: header.base_offset(),
+            last_offset: header.last_offset(),
+        };
+        let is_repeated = self.offsets.entry(placed, found)?;
+        if is_repeated {
+            return Ok(());
+        }
+        let is_control = header.attributes().is_control();
+        let marker = if is_control { batch.marker()? } else { None };
+        let fold = (&mut self.pending, &mut self.repeats);
+        let log_start_offset = self.offsets.log_start_offset;
+        let gone = self.offsets.gone;
+        self.sequences.batch(header, marker, gone, |finding| {
+            Told {
+                header,
+                placed,
+                log_start_offset,
+            }
+            .tell(finding, fold.0, fold.1, found);
+        });
+        if (is_control || has_less_records(header)) && placed.last_offset >= log_start_offset {
+            found.extend(hidden(header, placed, marker.is_some()));
+        }
+        Ok(())
+    }
+
+    /// Entries of magic 0 and 1 have no producers. A compressed one has the offset of its last
+    /// message only; where its first one begins is taken to be where it should.
+    #[cold]
+    fn legacy(
+        &mut self,
+        at: SegmentAt<'_>,
+        entry: &LegacyEntry<'_>,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        let last_offset = entry.header.offset();
+        let is_compressed = entry.header.compression_type() != CompressionType::NONE;
+        let first_offset = if is_compressed {
+            self.offsets.next_offset.min(last_offset)
+        } else {
+            last_offset
+        };
+        let placed = Placed {
+            segment: at.index,
+            position: entry.position,
+            first_offset,
+            last_offset,
+        };
+        self.offsets.entry(placed, found)?;
+        Ok(())
+    }
+}
+
+/// Offsets of a batch that no consumer gets: control records, and what the cleaner took.
+fn hidden(header: &RecordBatchHeader, placed: Placed, is_marker: bool) -> Option<Finding> {
+    let count = header.records_count();
+    let class = if count == 0 {
+        GapClass::EmptyBatch
+    } else if is_marker {
+        GapClass::ControlMarker
+    } else if header.attributes().is_control() {
+        GapClass::ControlRecord
+    } else {
+        GapClass::CompactedInsideBatch
+    };
+    let missing = i64::from(header.last_offset_delta()) + 1 - i64::from(count);
+    Some(Finding {
+        records: u64::try_from(missing).ok().filter(|&missing| missing > 0),
+        ..of_batch(
+            header,
+            placed,
+            gap(placed.first_offset, placed.last_offset, class),
+        )
+    })
+}
+
+/// A finding with what its batch says.
+fn of_batch(header: &RecordBatchHeader, placed: Placed, finding: Finding) -> Finding {
+    let timestamp = header.max_timestamp();
+    Finding {
+        producer: header
+            .has_producer_id()
+            .then(|| (header.producer_id(), header.producer_epoch())),
+        segment: Some(placed.segment),
+        position: Some(placed.position),
+        timestamp: (timestamp != NO_TIMESTAMP).then_some(timestamp),
+        ..finding
+    }
+}
+
+/// The batch about which something was found.
+struct Told<'h> {
+    header: &'h RecordBatchHeader,
+    placed: Placed,
+    log_start_offset: i64,
+}
+
+impl Told<'_> {
+    fn tell(
+        &self,
+        finding: SequenceFinding,
+        pending: &mut Vec<Finding>,
+        repeats: &mut Repeats,
+        found: &mut Vec<Finding>,
+    ) {
+        match finding {
+            SequenceFinding::Aborted {
+                first_offset,
+                last_offset,
+            } => {
+                if last_offset >= self.log_start_offset {
+                    let first = first_offset.max(self.log_start_offset);
+                    let aborted = gap(first, last_offset, GapClass::Aborted);
+                    let producer = (self.header.producer_id(), self.header.producer_epoch());
+                    found.push(Finding {
+                        producer: Some(producer),
+                        ..aborted
+                    });
+                }
+            }
+            SequenceFinding::Missing {
+                first_sequence,
+                last_sequence,
+                cause,
+            } => {
+                if pending.len() >= MAX_PENDING {
+                    found.push(pending.remove(0));
+                }
+                pending.push(Finding {
+                    sequences: Some((first_sequence, last_sequence)),
+                    ..self.finding(GapKind::Missing, GapClass::of_missing(cause))
+                });
+            }
+            SequenceFinding::Behind => {
+                let class = GapClass::DuplicateSequence;
+                repeats.add_behind(self.header, self.finding(GapKind::Repeated, class));
+            }
+            SequenceFinding::MaybeStoredAgain { earlier_offset } => {
+                let class = GapClass::StoredAgainUnderNewEpoch;
+                repeats.add_stored_again(earlier_offset, self.finding(GapKind::Repeated, class));
+            }
+            SequenceFinding::Reordered => {
+                found.push(self.finding(GapKind::Reordered, GapClass::OutOfOrderSequence));
+                fill(pending, self.header);
+            }
+            SequenceFinding::EpochRegression { known } => {
+                let finding = self.finding(GapKind::EpochRegression, GapClass::ExpiredOrLostState);
+                found.push(Finding {
+                    detail: Detail::Epochs {
+                        previous: i32::from(known),
+                        found: i32::from(self.header.producer_epoch()),
+                    },
+                    ..finding
+                });
+            }
+            SequenceFinding::CoordinatorEpochRegression {
+                known: previous,
+                found: now,
+            } => {
+                let class = GapClass::CoordinatorEpochRegression;
+                found.push(Finding {
+                    detail: Detail::Epochs {
+                        previous,
+                        found: now,
+                    },
+                    ..self.finding(GapKind::EpochRegression, class)
+                });
+            }
+        }
+    }
+
+    fn finding(&self, kind: GapKind, class: GapClass) -> Finding {
+        let header = self.header;
+        let has_sequences = header.base_sequence() >= 0;
+        Finding {
+            kind,
+            sequences: has_sequences.then(|| (header.base_sequence(), header.last_sequence())),
+            ..of_batch(
+                header,
+                self.placed,
+                gap(self.placed.first_offset, self.placed.last_offset, class),
+            )
+        }
+    }
+}
+
+/// Takes the sequences of a batch that came late out of those that are missing.
+fn fill(pending: &mut Vec<Finding>, header: &RecordBatchHeader) {
+    let producer = (header.producer_id(), header.producer_epoch());
+    let (first, last) = (header.base_sequence(), header.last_sequence());
+    let mut rest = None;
+    pending.retain_mut(|gap| {
+        let (Some(of), Some((gap_first, gap_last))) = (gap.producer, gap.sequences) else {
+            return true;
+        };
+        if of != producer || first > last || last < gap_first || first > gap_last {
+            return true;
+        }
+        if last < gap_last {
+            let after = (last + 1, gap_last);
+            if first > gap_first {
+                rest = Some(Finding {
+                    sequences: Some(after),
+                    ..*gap
+                });
+            } else {
+                gap.sequences = Some(after);
+                return true;
+            }
+        }
+        gap.sequences = Some((gap_first, first.saturating_sub(1)));
+        first > gap_first
+    });
+    pending.extend(rest);
+}

@@ -1,0 +1,456 @@
+//! Offsets along a log: what is missing between entries, what goes back, and why.
+
+use std::ops::ControlFlow;
+
+use super::finding::{Detail, Finding, GapClass, GapKind};
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::damage::{Damage, DamageKind};
+use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::{SegmentAt, find_batch, open_segment, walk_partition};
+use crate::log::{Error, Io};
+use crate::report::partition_state::log_start_offset;
+use crate::state::OffsetsGone;
+
+/// Overlaps whose content is compared; each costs a walk through a segment.
+const MAX_COMPARED: usize = 16;
+
+/// Follows the offsets of a log.
+pub(in crate::report) struct Offsets<'d> {
+    dir: &'d PartitionDir,
+    io: Io,
+    /// Base offsets of side files that belong to no segment: a `.log` was there once.
+    orphans: Vec<i64>,
+    cleaner_offset: Option<i64>,
+    is_compacted: bool,
+    looked_ahead: bool,
+    pub(in crate::report) log_start_offset: i64,
+    pub(in crate::report) gone: OffsetsGone,
+    /// The offset behind the highest seen so far.
+    pub(in crate::report) next_offset: i64,
+    /// The segment at hand.
+    segment: Option<usize>,
+    is_segment_empty: bool,
+    damage: Option<(usize, Damage)>,
+    previous: Option<Previous>,
+    compared: usize,
+    /// Whether the batches up to this offset are at earlier places with the same content.
+    equal_up_to: i64,
+}
+
+/// The batch before the one at hand.
+#[derive(Clone, Copy)]
+struct Previous {
+    position: u64,
+    last_offset: i64,
+}
+
+/// An entry and its place.
+#[derive(Clone, Copy)]
+pub(in crate::report) struct Placed {
+    pub(in crate::report) segment: usize,
+    pub(in crate::report) position: u64,
+    pub(in crate::report) first_offset: i64,
+    pub(in crate::report) last_offset: i64,
+}
+
+impl<'d> Offsets<'d> {
+    pub(in crate::report) fn new(
+        dir: &'d PartitionDir,
+        io: Io,
+        checkpoints: CheckpointedOffsets,
+        found: &mut Vec<Finding>,
+    ) -> Self {
+        let first_base = dir
+            .segments
+            .first()
+            .map_or(0, |segment| segment.base_offset);
+        // `LogLoader.load` raises a checkpointed log start below the first segment to its base;
+        // what lies between was not deleted by anyone who keeps that checkpoint.
+        let checkpoint = checkpoints.log_start_offset;
+        let begins_at = checkpoint.map_or(first_base, |it| it.min(first_base));
+        let mut offsets = Self {
+            dir,
+            io,
+            orphans: orphans(dir),
+            cleaner_offset: checkpoints.cleaner_offset,
+            is_compacted: false,
+            looked_ahead: false,
+            log_start_offset: log_start_offset(first_base, checkpoints),
+            gone: OffsetsGone::default(),
+            next_offset: first_base,
+            segment: None,
+            is_segment_empty: false,
+            damage: None,
+            previous: None,
+            compared: 0,
+            equal_up_to: i64::MIN,
+        };
+        let deleted_up_to = if begins_at < first_base {
+            begins_at
+        } else {
+            offsets.log_start_offset
+        };
+        if deleted_up_to > 0 {
+            found.push(gap(0, deleted_up_to - 1, GapClass::BeforeLogStart));
+        }
+        if begins_at < first_base {
+            offsets.hole(begins_at, first_base - 1, GapClass::SegmentMissing, found);
+        }
+        offsets
+    }
+
+    /// Makes sure that the segments up to `at` have been entered.
+    #[inline]
+    pub(in crate::report) fn enter(
+        &mut self,
+        index: usize,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        if self.segment == Some(index) {
+            return Ok(());
+        }
+        self.enter_up_to(index, found)
+    }
+
+    #[cold]
+    fn enter_up_to(&mut self, index: usize, found: &mut Vec<Finding>) -> Result<(), Error> {
+        let first = self.segment.map_or(0, |segment| segment + 1);
+        for next in first..=index {
+            let Some(segment) = self.dir.segments.get(next) else {
+                continue;
+            };
+            let base_offset = segment.base_offset;
+            if self.next_offset < base_offset && self.segment.is_some() {
+                let class = match self.damage.take() {
+                    Some((_, damage)) => GapClass::Damage(damage.kind.name()),
+                    None => self.class_before_segment(base_offset)?,
+                };
+                self.hole(self.next_offset, base_offset - 1, class, found);
+                self.next_offset = base_offset;
+            }
+            self.report_damage(found);
+            self.segment = Some(next);
+            self.is_segment_empty = true;
+            self.previous = None;
+        }
+        Ok(())
+    }
+
+    /// Why offsets are missing before a segment that begins at `base_offset`.
+    fn class_before_segment(&mut self, base_offset: i64) -> Result<GapClass, Error> {
+        let from = self.next_offset;
+        if self
+            .orphans
+            .iter()
+            .any(|it| (from..base_offset).contains(it))
+        {
+            return Ok(GapClass::SegmentMissing);
+        }
+        // The cleaner leaves an empty `.log` behind where nothing of it is left.
+        let is_compacted = self.is_segment_empty
+            || self.cleaner_offset.is_some_and(|cleaned| from < cleaned)
+            || self.is_compacted
+            || self.is_compacted_later()?;
+        Ok(if is_compacted {
+            GapClass::CompactedBetweenBatches
+        } else {
+            GapClass::SegmentMissing
+        })
+    }
+
+    /// Whether anything in the log tells that the cleaner was at work. Looked up once at most.
+    fn is_compacted_later(&mut self) -> Result<bool, Error> {
+        if self.looked_ahead {
+            return Ok(false);
+        }
+        self.looked_ahead = true;
+        let mut is_compacted = false;
+        let mut next = None;
+        walk_partition(self.dir, self.io, 0, |at: SegmentAt<'_>, entry| {
+            if let Entry::Batch(batch) = entry {
+                let header = batch.header;
+                let has_hole = next.is_some_and(|(segment, offset)| {
+                    segment == at.index && header.base_offset() > offset
+                });
+                next = Some((at.index, header.next_offset()));
+                if has_hole || header.attributes().has_delete_horizon() || has_less_records(header)
+                {
+                    is_compacted = true;
+                    return Ok::<_, Error>(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.is_compacted = is_compacted;
+        Ok(is_compacted)
+    }
+
+    /// The next batch or message, its segment having been entered. Says whether its records are
+    /// at an earlier place already.
+    #[inline]
+    pub(in crate::report) fn entry(
+        &mut self,
+        placed: Placed,
+        found: &mut Vec<Finding>,
+    ) -> Result<bool, Error> {
+        if placed.first_offset != self.next_offset || self.damage.is_some() {
+            self.jump(placed, found)?;
+        }
+        self.previous = Some(Previous {
+            position: placed.position,
+            last_offset: placed.last_offset,
+        });
+        self.is_segment_empty = false;
+        let next_offset = placed.last_offset.saturating_add(1);
+        if next_offset > self.next_offset {
+            self.next_offset = next_offset;
+            return Ok(false);
+        }
+        Ok(placed.last_offset <= self.equal_up_to)
+    }
+
+    #[cold]
+    fn jump(&mut self, placed: Placed, found: &mut Vec<Finding>) -> Result<(), Error> {
+        let damage = self.damage.take();
+        if placed.first_offset > self.next_offset {
+            let class = match damage {
+                Some((_, damage)) => GapClass::Damage(damage.kind.name()),
+                None => {
+                    self.is_compacted = true;
+                    GapClass::CompactedBetweenBatches
+                }
+            };
+            self.hole(self.next_offset, placed.first_offset - 1, class, found);
+            if let (Some((segment, damage)), Some(last)) = (damage, found.last_mut()) {
+                last.segment = Some(segment);
+                last.position = Some(damage.position);
+            }
+            return Ok(());
+        }
+        if let Some(damage) = damage {
+            found.push(damage_finding(damage, None, None));
+        }
+        match self.previous {
+            Some(previous) if placed.first_offset <= previous.last_offset => {
+                self.overlap(placed, previous, found)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn overlap(
+        &mut self,
+        placed: Placed,
+        previous: Previous,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        let last_offset = self.next_offset.saturating_sub(1);
+        let is_equal = if self.compared < MAX_COMPARED {
+            self.compared += 1;
+            self.is_equal_before(placed, last_offset)?
+        } else {
+            None
+        };
+        if is_equal == Some(true) {
+            self.equal_up_to = last_offset;
+        }
+        found.push(Finding {
+            kind: GapKind::Repeated,
+            segment: Some(placed.segment),
+            position: Some(placed.position),
+            detail: Detail::Overlap {
+                previous_position: previous.position,
+                previous_last_offset: previous.last_offset,
+                is_equal,
+            },
+            ..gap(
+                placed.first_offset,
+                last_offset,
+                GapClass::OffsetsNotIncreasing,
+            )
+        });
+        Ok(())
+    }
+
+    /// Whether the batches from `placed` to `last_offset` are those that lie before it at the
+    /// same offsets. Sizes and checksums are compared: the checksum covers all but the offset
+    /// and the leader epoch.
+    fn is_equal_before(&self, placed: Placed, last_offset: i64) -> Result<Option<bool>, Error> {
+        let Some(place) = find_batch(self.dir, self.io, placed.first_offset)? else {
+            return Ok(None);
+        };
+        let Some(segment) = self.dir.segments.get(placed.segment) else {
+            return Ok(None);
+        };
+        if place.segment_base_offset != segment.base_offset || place.position >= placed.position {
+            return Ok(None);
+        }
+        let Some(opened) = open_segment(self.dir, segment, self.io)? else {
+            return Ok(None);
+        };
+        let mut earlier = BatchWalk::starting_at(&opened.file, place.position);
+        let mut later = BatchWalk::starting_at(&opened.file, placed.position);
+        let next = |walk: &mut BatchWalk<'_>| match walk.next_entry().transpose()? {
+            Some(Entry::Batch(batch)) => Ok::<_, Error>(Some((
+                batch.header.base_offset(),
+                batch.size_in_bytes(),
+                batch.header.crc(),
+                batch.header.last_offset(),
+            ))),
+            Some(Entry::Legacy(_) | Entry::Damage(_)) | None => Ok(None),
+        };
+        loop {
+            let (old, new) = (next(&mut earlier)?, next(&mut later)?);
+            match (old, new) {
+                (Some(old), Some(new)) if old == new => {
+                    if new.3 >= last_offset {
+                        return Ok(Some(true));
+                    }
+                }
+                _ => return Ok(Some(false)),
+            }
+        }
+    }
+
+    /// Bytes that are no batch.
+    pub(in crate::report) fn damage(&mut self, segment: usize, damage: Damage) {
+        self.is_segment_empty = false;
+        if damage.kind != DamageKind::ZeroTail && self.damage.is_none() {
+            self.damage = Some((segment, damage));
+        }
+    }
+
+    /// The end of the log.
+    pub(in crate::report) fn finish(&mut self, found: &mut Vec<Finding>) -> Result<(), Error> {
+        if let Some(last) = self.dir.segments.len().checked_sub(1) {
+            self.enter(last, found)?;
+        }
+        self.report_damage(found);
+        Ok(())
+    }
+
+    /// Damage with nothing behind it: its header may still say which offsets it had.
+    fn report_damage(&mut self, found: &mut Vec<Finding>) {
+        let Some(damage) = self.damage.take() else {
+            return;
+        };
+        let readable = damage.1.readable;
+        let first = readable
+            .base_offset
+            .filter(|&first| first >= self.next_offset);
+        let last = readable
+            .last_offset
+            .filter(|&last| first.is_some_and(|first| last >= first));
+        let first = first.or(Some(self.next_offset));
+        found.push(damage_finding(damage, first, last));
+    }
+
+    /// Counts and tells offsets that are not there, as far as they are not below the log start.
+    fn hole(&mut self, first: i64, last: i64, class: GapClass, found: &mut Vec<Finding>) {
+        let count = last.saturating_sub(first).saturating_add(1);
+        let count = u64::try_from(count).unwrap_or(0);
+        if class.is_loss() {
+            self.gone.lost = self.gone.lost.saturating_add(count);
+        } else {
+            self.gone.compacted = self.gone.compacted.saturating_add(count);
+        }
+        // A missing first segment lies below the log start a broker would take.
+        let is_before_log = first < self.log_start_offset && class != GapClass::SegmentMissing;
+        let first = if is_before_log {
+            self.log_start_offset
+        } else {
+            first
+        };
+        if first > last {
+            return;
+        }
+        // Offsets at the end of one segment and the beginning of the next are one gap.
+        match found.last_mut() {
+            Some(before)
+                if before.kind == GapKind::OffsetGap
+                    && before.class == class
+                    && class == GapClass::CompactedBetweenBatches
+                    && before.last_offset.map(|it| it.saturating_add(1)) == Some(first) =>
+            {
+                before.last_offset = Some(last);
+            }
+            _ => found.push(gap(first, last, class)),
+        }
+    }
+}
+
+/// Whether the cleaner took records out of a batch: a leader appends only batches whose count
+/// fits their offsets (`LogValidator`).
+#[inline]
+pub(in crate::report) fn has_less_records(
+    header: &crate::format::record_batch::RecordBatchHeader,
+) -> bool {
+    i64::from(header.records_count()) < i64::from(header.last_offset_delta()) + 1
+}
+
+/// Offsets that nobody gets.
+pub(in crate::report) fn gap(first: i64, last: i64, class: GapClass) -> Finding {
+    Finding {
+        kind: GapKind::OffsetGap,
+        class,
+        producer: None,
+        sequences: None,
+        first_offset: Some(first),
+        last_offset: Some(last),
+        segment: None,
+        position: None,
+        timestamp: None,
+        records: None,
+        detail: Detail::None,
+    }
+}
+
+fn damage_finding(
+    (segment, damage): (usize, Damage),
+    first: Option<i64>,
+    last: Option<i64>,
+) -> Finding {
+    let readable = damage.readable;
+    let producer = readable.producer_id.filter(|&id| id >= 0);
+    Finding {
+        first_offset: first,
+        last_offset: last,
+        producer: producer.zip(readable.producer_epoch),
+        segment: Some(segment),
+        position: Some(damage.position),
+        ..gap(0, 0, GapClass::Damage(damage.kind.name()))
+    }
+}
+
+/// Base offsets of indexes and snapshots whose `.log` is not there. A snapshot behind the last
+/// segment's base is one of a clean stop.
+fn orphans(dir: &PartitionDir) -> Vec<i64> {
+    let has_log = |base: i64| {
+        dir.segments
+            .binary_search_by_key(&base, |segment| segment.base_offset)
+            .is_ok()
+    };
+    let live = dir
+        .files
+        .iter()
+        .filter(|file| file.parsed.state == FileState::Live);
+    live.filter_map(|file| match file.parsed.kind {
+        LogFileKind::OffsetIndex(base)
+        | LogFileKind::TimeIndex(base)
+        | LogFileKind::TransactionIndex(base)
+        | LogFileKind::ProducerSnapshot(base) => Some(base),
+        LogFileKind::Log(_)
+        | LogFileKind::LeaderEpochCheckpoint
+        | LogFileKind::PartitionMetadata
+        | LogFileKind::QuorumState
+        | LogFileKind::KRaftSnapshot(_)
+        | LogFileKind::KRaftSnapshotPart(..)
+        | LogFileKind::RemoteLogSnapshot
+        | LogFileKind::NotANumber(_)
+        | LogFileKind::Unknown(_) => None,
+    })
+    .filter(|&base| !has_log(base))
+    .collect()
+}

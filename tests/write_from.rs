@@ -1,0 +1,155 @@
+//! A partition to a scenario and back: the `.log` bytes are the same.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::files_below;
+use kseg::append::scenario::{FromLog, FromLogError, Scenario, ScenarioRun};
+use kseg::log::Io;
+use kseg::log::partition_dir::PartitionDir;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folders below that hold a `.log`.
+fn partitions_below(folder: &Path) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = files_below(folder)
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "log"))
+        .filter_map(|file| Some(file.parent()?.to_owned()))
+        .collect();
+    dirs.dedup();
+    dirs
+}
+
+fn logs(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    files_below(dir)
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "log"))
+        .map(|file| {
+            (
+                file.strip_prefix(dir).unwrap().to_owned(),
+                fs::read(&file).unwrap(),
+            )
+        })
+        .collect()
+}
+
+fn scenario_of(dir: &Path, redact: bool) -> Result<String, FromLogError> {
+    let dir = PartitionDir::open(dir).unwrap();
+    let mut text = Vec::new();
+    let from = FromLog {
+        dir: &dir,
+        io: Io::Read,
+        redact,
+    };
+    from.write(&mut text)?;
+    Ok(String::from_utf8(text).unwrap())
+}
+
+/// Runs it; every step has to be taken.
+fn logs_written_by(text: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
+    let scenario = Scenario::parse(text.as_bytes()).map_err(|error| error.to_string())?;
+    let out = tempfile::tempdir().unwrap();
+    let mut run = ScenarioRun::start(&scenario, out.path()).unwrap();
+    for (index, step) in scenario.steps.iter().enumerate() {
+        let result = run.step(step).unwrap();
+        if let Some(error) = result.error {
+            return Err(format!("step {index} {step:?}: {}", error.message));
+        }
+    }
+    run.finish().unwrap();
+    Ok(logs(&out.path().join(scenario.dir_name())))
+}
+
+/// Whether it could be said; an error if what was said is something else.
+fn round_trip(dir: &Path) -> Result<bool, String> {
+    let text = match scenario_of(dir, false) {
+        Ok(text) => text,
+        Err(FromLogError::Batch { reason, .. }) => {
+            assert!(!reason.is_empty());
+            return Ok(false);
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let got = logs_written_by(&text)?;
+    let wanted = logs(dir);
+    let names = |logs: &BTreeMap<PathBuf, Vec<u8>>| logs.keys().cloned().collect::<Vec<_>>();
+    if names(&got) != names(&wanted) {
+        return Err(format!(
+            "segments {:?}, expected {:?}",
+            names(&got),
+            names(&wanted)
+        ));
+    }
+    for (name, bytes) in &wanted {
+        if got.get(name) != Some(bytes) {
+            return Err(format!("{} differs", name.display()));
+        }
+    }
+    Ok(true)
+}
+
+fn check(folder: &str) -> (usize, Vec<PathBuf>) {
+    let (mut same, mut unsaid, mut failures) = (0, Vec::new(), Vec::new());
+    for dir in partitions_below(&root().join(folder)) {
+        match round_trip(&dir) {
+            Ok(true) => same += 1,
+            Ok(false) => unsaid.push(dir),
+            Err(error) => failures.push(format!("{}: {error}", dir.display())),
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} differ\n{}",
+        failures.len(),
+        failures
+            .iter()
+            .take(20)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    (same, unsaid)
+}
+
+#[test]
+fn every_case_comes_back() {
+    let (same, unsaid) = check("cases");
+    assert!(same >= 176, "{same} came back; not {unsaid:?}");
+    assert_eq!(unsaid, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn logs_of_brokers_come_back_or_name_the_batch() {
+    let (same, unsaid) = check("fixtures");
+    // Magic 0 and 1, KRaft control records, delete horizons, damage.
+    assert!(
+        same > 100 && unsaid.len() < same,
+        "{same} came back, {} not",
+        unsaid.len()
+    );
+}
+
+#[test]
+fn redacted_scenario_keeps_lengths_and_nothing_else() {
+    let dir = root().join("cases/codecs/codecs-s20-000/orders-0");
+    let text = scenario_of(&dir, true).unwrap();
+    let scenario = Scenario::parse(text.as_bytes()).unwrap();
+    let plain = Scenario::parse(scenario_of(&dir, false).unwrap().as_bytes()).unwrap();
+    assert_eq!(scenario.steps.len(), plain.steps.len());
+    assert!(!text.contains("encodedRecords"));
+    let (before, after) = (logs(&dir), logs_written_by(&text).unwrap());
+    assert_eq!(before.len(), after.len());
+    assert_ne!(before, after);
+}

@@ -6,7 +6,7 @@
 //! stop a broker is noted and passed over.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use crate::format::file_name::{FileState, LogFileKind};
@@ -124,11 +124,20 @@ pub fn load_partition_state(
     if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
         loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
     }
-    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
+    finish(
+        dir,
+        checkpoints,
+        options,
+        loaded,
+        log_end_offset,
+        HashMap::new(),
+    )
+    .map(Some)
 }
 
 /// The state of a partition whose batches have been taken in already, from its log start to
-/// `log_end_offset` and without a snapshot; `None` if the directory has no segment.
+/// `log_end_offset` and without a snapshot; `None` if the directory has no segment. `known` has the
+/// places of batches by their base offset, those that are known.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -138,6 +147,7 @@ pub fn replayed_partition_state(
     options: StateOptions,
     manager: ProducerStateManager,
     log_end_offset: i64,
+    known: HashMap<i64, LogOffsetMetadata>,
 ) -> Result<Option<PartitionState>, Error> {
     if dir.segments.is_empty() {
         return Ok(None);
@@ -146,7 +156,7 @@ pub fn replayed_partition_state(
         manager,
         ..Loaded::default()
     };
-    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
+    finish(dir, checkpoints, options, loaded, log_end_offset, known).map(Some)
 }
 
 /// Finds the stable offsets of a state that has been loaded.
@@ -156,6 +166,7 @@ fn finish(
     options: StateOptions,
     loaded: Loaded,
     log_end_offset: i64,
+    known: HashMap<i64, LogOffsetMetadata>,
 ) -> Result<PartitionState, Error> {
     let first_base_offset = dir.segments.first().map_or(0, |first| first.base_offset);
     let log_start_offset = log_start_offset(first_base_offset, checkpoints);
@@ -163,7 +174,7 @@ fn finish(
     let mut manager = loaded.manager;
     manager.update_map_end_offset(log_end_offset);
 
-    let log = DirOffsets::new(dir, options.io, log_end_offset);
+    let log = DirOffsets::new(dir, options.io, log_end_offset, known);
     let mut offsets = StableOffsets::new(log_start_offset, &manager, &log);
     let (high_watermark, high_watermark_source) =
         match (options.high_watermark, checkpoints.high_watermark) {
@@ -364,15 +375,23 @@ struct DirOffsets<'d> {
     dir: &'d PartitionDir,
     io: Io,
     log_end_offset: i64,
+    /// Places that are known; a look-up reads a segment from its beginning.
+    known: RefCell<HashMap<i64, LogOffsetMetadata>>,
     failed: RefCell<Option<Error>>,
 }
 
 impl<'d> DirOffsets<'d> {
-    fn new(dir: &'d PartitionDir, io: Io, log_end_offset: i64) -> Self {
+    fn new(
+        dir: &'d PartitionDir,
+        io: Io,
+        log_end_offset: i64,
+        known: HashMap<i64, LogOffsetMetadata>,
+    ) -> Self {
         Self {
             dir,
             io,
             log_end_offset,
+            known: RefCell::new(known),
             failed: RefCell::new(None),
         }
     }
@@ -397,12 +416,19 @@ impl LogOffsets for DirOffsets<'_> {
         if offset < first || offset >= self.log_end_offset {
             return LogOffsetMetadata::offset_only(offset);
         }
+        if let Some(known) = self.known.borrow().get(&offset) {
+            return *known;
+        }
         match find_batch(self.dir, self.io, offset) {
-            Ok(Some(place)) => LogOffsetMetadata {
-                message_offset: place.base_offset,
-                segment_base_offset: place.segment_base_offset,
-                relative_position_in_segment: i32::try_from(place.position).unwrap_or(i32::MAX),
-            },
+            Ok(Some(place)) => {
+                let found = LogOffsetMetadata {
+                    message_offset: place.base_offset,
+                    segment_base_offset: place.segment_base_offset,
+                    relative_position_in_segment: i32::try_from(place.position).unwrap_or(i32::MAX),
+                };
+                self.known.borrow_mut().insert(offset, found);
+                found
+            }
             Ok(None) => self.log_end_offset(),
             Err(error) => {
                 self.failed.replace(Some(error));

@@ -174,25 +174,30 @@ pub(super) fn last_offset(entry: &Entry<'_>) -> Option<i64> {
     }
 }
 
-/// What a batch did.
-#[derive(Debug)]
+/// What a batch did. What it did it to is kept in the fold, so that the many batches that end
+/// nothing do not pay for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnEvent {
     /// Nothing to a transaction, or went on with one, or began one.
     Nothing,
-    /// Ended one.
-    Ended {
-        /// What lay before the marker.
-        transaction: Transaction,
-        /// The marker.
-        marker: TxnMarker,
-        /// The row of the `.txnindex`, if it was aborted.
-        aborted: Option<AbortedTxnRow>,
-    },
-    /// A marker of a transaction that has no data here. By design it has no row in the
-    /// `.txnindex`.
-    EmptyTransaction(TxnMarker),
+    /// Ended one: [`TransactionFold::ended`].
+    Ended,
+    /// A marker of a transaction that has no data here, the marker in
+    /// [`TransactionFold::ended`]. By design it has no row in the `.txnindex`.
+    EmptyTransaction,
     /// A batch that would stop a broker which rebuilds its state.
     Refused,
+}
+
+/// The end of a transaction.
+#[derive(Clone, Debug)]
+pub struct EndedTxn {
+    /// What lay before the marker; of no meaning if the transaction has no data here.
+    pub transaction: Transaction,
+    /// The marker.
+    pub marker: TxnMarker,
+    /// The row of the `.txnindex`, if it was aborted.
+    pub aborted: Option<AbortedTxnRow>,
 }
 
 /// Folds batches, in the order of the log, into transactions.
@@ -209,6 +214,7 @@ pub struct TransactionFold {
     holes: Holes,
     refused: u64,
     high_watermark: Option<i64>,
+    ended: Option<EndedTxn>,
 }
 
 /// What is known of one transactional producer.
@@ -304,6 +310,12 @@ impl TransactionFold {
     #[must_use]
     pub fn into_manager(self) -> ProducerStateManager {
         self.manager
+    }
+
+    /// The transaction, or the marker without one, that ended last.
+    #[must_use]
+    pub fn ended(&self) -> Option<&EndedTxn> {
+        self.ended.as_ref()
     }
 
     /// Batches that would stop a broker which rebuilds its state.
@@ -464,15 +476,17 @@ impl TransactionFold {
             let high_watermark = self.high_watermark.unwrap_or(i64::MAX);
             self.manager.on_high_watermark_updated(high_watermark);
         }
-        match recovered {
-            None => TxnEvent::Refused,
-            Some(aborted) if was_open => TxnEvent::Ended {
-                transaction: std::mem::take(&mut slot.transaction),
-                marker,
-                aborted,
-            },
-            Some(_) => TxnEvent::EmptyTransaction(marker),
-        }
+        let event = match (&recovered, was_open) {
+            (None, _) => return TxnEvent::Refused,
+            (Some(_), true) => TxnEvent::Ended,
+            (Some(_), false) => TxnEvent::EmptyTransaction,
+        };
+        self.ended = Some(EndedTxn {
+            transaction: std::mem::take(&mut slot.transaction),
+            marker,
+            aborted: recovered.flatten(),
+        });
+        event
     }
 
     /// The slot of a producer, made if there is none.

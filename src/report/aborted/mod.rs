@@ -199,31 +199,30 @@ where
         }
         let event = self.fold.take(at, entry)?;
         self.index_rows_below(base_offset, None);
-        match event {
-            TxnEvent::Ended {
-                transaction,
-                marker,
-                aborted: Some(row),
-            } => {
+        if event == TxnEvent::Nothing && !self.has_index_row_below(last_offset.wrapping_add(1)) {
+            return Ok(());
+        }
+        let mut marker = None;
+        if let (TxnEvent::Ended | TxnEvent::EmptyTransaction, Some(ended)) =
+            (event, self.fold.ended())
+        {
+            marker = Some(ended.marker);
+            if event == TxnEvent::EmptyTransaction {
+                self.summary.empty += u64::from(ended.marker.is_abort());
+            } else if let Some(row) = ended.aborted {
+                let transaction = &ended.transaction;
                 let in_log = InLog {
                     row,
                     batches: transaction.batches,
                     records: transaction.records,
                     size_in_bytes: transaction.size_in_bytes,
                     start_timestamp: transaction.start_timestamp,
-                    end_timestamp: known_time(marker.timestamp),
+                    end_timestamp: known_time(ended.marker.timestamp),
                 };
                 self.aborted_in_log(in_log);
-                self.index_rows_below(last_offset.wrapping_add(1), Some(&marker));
-            }
-            TxnEvent::EmptyTransaction(marker) => {
-                self.summary.empty += u64::from(marker.is_abort());
-                self.index_rows_below(last_offset.wrapping_add(1), Some(&marker));
-            }
-            TxnEvent::Ended { .. } | TxnEvent::Nothing | TxnEvent::Refused => {
-                self.index_rows_below(last_offset.wrapping_add(1), None);
             }
         }
+        self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
         Ok(())
     }
 
@@ -261,6 +260,12 @@ where
             reason,
             ..Found::default()
         });
+    }
+
+    #[inline]
+    fn has_index_row_below(&self, offset: i64) -> bool {
+        let next = self.segment.rows.get(self.segment.next);
+        next.is_some_and(|it| it.row.last_offset < offset)
     }
 
     /// The rows of the index with a last offset below `offset` that no aborted transaction of the

@@ -19,7 +19,7 @@ use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::walk_partition;
-use crate::state::TxnMetadata;
+use crate::state::{LogOffsetMetadata, TxnMetadata};
 
 pub use row::{TxnFinding, TxnRow, TxnState, abort_command_before_kafka_3};
 
@@ -201,14 +201,10 @@ impl<'a> Rows<'a, '_> {
                     return Ok::<_, E>(ControlFlow::Continue(()));
                 }
             }
-            match fold.take(at, &entry)? {
-                TxnEvent::Nothing | TxnEvent::Refused => {}
-                TxnEvent::Ended {
-                    transaction,
-                    marker,
-                    ..
-                } => self.ended(&transaction, &marker, emit)?,
-                TxnEvent::EmptyTransaction(marker) => self.empty(&marker, emit)?,
+            match (fold.take(at, &entry)?, fold.ended()) {
+                (TxnEvent::Ended, Some(it)) => self.ended(&it.transaction, &it.marker, emit)?,
+                (TxnEvent::EmptyTransaction, Some(it)) => self.empty(&it.marker, emit)?,
+                (TxnEvent::Nothing | TxnEvent::Refused, _) | (_, None) => {}
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -387,6 +383,10 @@ impl<'a> Rows<'a, '_> {
                 && usable_snapshots(dir, self.log_start_offset, end).is_empty());
         if is_same {
             // What the walk has found is what a broker finds; it need not be read twice.
+            let known = fold
+                .all_open()
+                .filter_map(|txn| self.place_of(txn))
+                .collect();
             let manager = fold.into_manager();
             return replayed_partition_state(
                 dir,
@@ -394,9 +394,21 @@ impl<'a> Rows<'a, '_> {
                 options.state,
                 manager,
                 log_end_offset,
+                known,
             );
         }
         load_partition_state(dir, checkpoints, options.state)
+    }
+
+    /// The place of a transaction's first batch, by its offset.
+    fn place_of(&self, txn: &Transaction) -> Option<(i64, LogOffsetMetadata)> {
+        let place = txn.place?;
+        let metadata = LogOffsetMetadata {
+            message_offset: txn.first_offset,
+            segment_base_offset: self.dir.segments.get(place.segment)?.base_offset,
+            relative_position_in_segment: i32::try_from(place.position).unwrap_or(i32::MAX),
+        };
+        (!txn.is_from_snapshot).then_some((txn.first_offset, metadata))
     }
 
     fn open_one<E>(

@@ -1,6 +1,6 @@
 //! Random scenarios, written by Kafka and by kseg, everything compared.
 //!
-//! Needs what `scripts/differential-write` prepares, and is ignored without it:
+//! Needs what `scripts/differential-write` prepares, and the feature `differential`:
 //! `KSEG_DIFFERENTIAL` names a folder whose sub-folders are cases as in `cases/`. Cases that
 //! differ are copied into the folder that `KSEG_FOUND` names.
 
@@ -20,7 +20,6 @@ use common::cases::{Covered, case_dirs, check};
 use common::files_below;
 
 #[test]
-#[ignore = "scripts/differential-write prepares its input and runs it"]
 fn kseg_writes_what_kafka_writes_of_random_scenarios() {
     let root = env::var_os("KSEG_DIFFERENTIAL")
         .unwrap_or_else(|| panic!("KSEG_DIFFERENTIAL is not set: run scripts/differential-write"));

@@ -16,6 +16,7 @@ kseg answers from Kafka log directories what the broker would answer
   what does read_committed hide                kseg aborted PATH
   where does read_committed stop, and why      kseg lso PATH
   make the side files again                    kseg rebuild PATH --out DIR
+  make me such a directory                     kseg write SCENARIO --out DIR
 
 PATH is a file, a partition directory or a broker's log directory.
 -o json or -o ndjson gives the same answers to programs; kseg COMMAND --help says the rest.

@@ -26,8 +26,10 @@ use crate::render::text::{bytes, count, optional, optional_time, plural};
 /// difference is listed with the offsets of the batches it shows or hides. A row whose records
 /// are compacted away, or lie below the log start, makes no difference.
 ///
-/// --from-offset and --to-offset list what a fetch of that range is told: transactions whose
-/// marker is at or above the one and whose first offset is below the other.
+/// --from-offset and --to-offset list what the broker's log answers for that range
+/// (UnifiedLog.collectAbortedTransactions): from the segment that holds the one offset on, the
+/// transactions that begin below the other. In that first segment it lists some that have ended
+/// before the range as well, which do a consumer no harm.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -48,10 +50,10 @@ pub(crate) struct AbortedArgs {
     /// Only this producer
     #[arg(long, value_name = "ID", help_heading = "Filters")]
     producer_id: Option<i64>,
-    /// What a fetch from this offset on is told
+    /// What the log answers from this offset on
     #[arg(long, value_name = "OFFSET", help_heading = "Filters")]
     from_offset: Option<i64>,
-    /// What a fetch that ends before this offset is told
+    /// What the log answers for transactions that begin before this offset
     #[arg(long, value_name = "OFFSET", help_heading = "Filters")]
     to_offset: Option<i64>,
 }
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<S
         producer_id: args.producer_id,
         from_offset: args.from_offset,
         to_offset: args.to_offset,
-        range_rule: RangeRule::Fetch,
+        range_rule: RangeRule::CollectAbortedTransactions,
     };
     let disagrees = match JsonRows::for_format(context.format, "kseg/aborted/v1") {
         Some(mut json) => {

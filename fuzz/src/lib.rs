@@ -1,0 +1,4 @@
+//! Fuzzing of kseg: see README.md.
+
+pub mod bodies;
+pub mod seeds;

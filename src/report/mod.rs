@@ -3,11 +3,13 @@
 //! A row's keys are a contract: Kafka's names in camelCase, every key always there, `null` for
 //! what is not. Nothing here knows of terminals.
 
+pub mod content;
 pub mod dump;
 pub mod filter;
 pub mod ls;
 pub mod lso;
 pub mod partition_state;
 pub mod producers;
+pub mod read;
 #[cfg(feature = "schema")]
 pub mod schemas;

@@ -7,9 +7,10 @@ use super::dump::DumpRow;
 use super::ls::LsRow;
 use super::lso::LsoRow;
 use super::producers::ProducersRow;
+use super::read::ReadResult;
 
 /// The commands whose output has a schema.
-pub const COMMANDS: &[&str] = &["ls", "dump", "producers", "lso"];
+pub const COMMANDS: &[&str] = &["ls", "dump", "read", "producers", "lso"];
 
 /// The schema of the document that `kseg COMMAND -o json` prints.
 #[must_use]
@@ -17,6 +18,7 @@ pub fn of(command: &str) -> Option<Schema> {
     match command {
         "ls" => Some(document::<LsRow>("ls")),
         "dump" => Some(document::<DumpRow<'_>>("dump")),
+        "read" => Some(document::<ReadResult<'_>>("read")),
         "producers" => Some(document::<ProducersRow>("producers")),
         "lso" => Some(document::<LsoRow>("lso")),
         _ => None,

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         None => cmd::overview::run(&mut context),
         Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
+        Some(Command::Read(args)) => cmd::read::run(args, &mut context),
         Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),

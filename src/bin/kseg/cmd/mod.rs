@@ -6,4 +6,5 @@ pub(crate) mod ls;
 pub(crate) mod lso;
 pub(crate) mod overview;
 pub(crate) mod producers;
+pub(crate) mod read;
 pub(crate) mod schema;

@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use kseg::report::dump::{BatchRow, DamageRow, DumpRow};
+use kseg::report::dump::{BatchRow, DamageRow, DumpRow, RecordRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
+use super::record_lines::{RecordCells, RecordLines};
 use super::text::{bytes, optional, plural, printable, time};
 
 const BATCH_COLUMNS: &[Column] = &[
@@ -110,16 +111,19 @@ pub(crate) struct DumpTable {
     files: u64,
     /// The file has been named and no row of it written yet.
     at_heading: bool,
+    /// With records, batches are sentences between them.
+    records: Option<RecordLines>,
 }
 
 impl DumpTable {
-    pub(crate) fn new(style: Style) -> Self {
+    pub(crate) fn new(style: Style, with_records: bool) -> Self {
         Self {
             style,
             listing: None,
             hidden: 0,
             files: 0,
             at_heading: false,
+            records: with_records.then(|| RecordLines::new(style)),
         }
     }
 
@@ -156,8 +160,29 @@ impl DumpTable {
     }
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
-        self.at_heading = false;
+        let is_first = std::mem::replace(&mut self.at_heading, false);
+        if let Some(records) = &mut self.records {
+            match row {
+                DumpRow::Batch(batch) => {
+                    if is_first {
+                        records.headings(out)?;
+                    }
+                    self.hidden = self.hidden.max(usize::from(records.hides_time()));
+                    return writeln!(out, "{}", batch_line(batch, self.style));
+                }
+                DumpRow::Record(record) => return records.row(&cells(record), out),
+                DumpRow::Damage(_)
+                | DumpRow::OffsetIndexEntry(_)
+                | DumpRow::TimeIndexEntry(_)
+                | DumpRow::AbortedTxn(_)
+                | DumpRow::ProducerSnapshotEntry(_)
+                | DumpRow::CheckpointEntry(_)
+                | DumpRow::LeaderEpochEntry(_)
+                | DumpRow::Property(_) => {}
+            }
+        }
         let (kind, cells) = match row {
+            DumpRow::Record(_) => return Ok(()),
             DumpRow::Damage(damage) => {
                 return writeln!(out, "{}", self.style.bad(&damage_line(damage)));
             }
@@ -256,6 +281,62 @@ impl DumpTable {
             valid,
         ]
     }
+}
+
+/// What a line shows of a record; a control record says what it is in place of its key.
+fn cells<'r, 'a>(record: &'r RecordRow<'a>) -> RecordCells<'r, 'a> {
+    let sizes_only = record.headers.keys_only;
+    let size = |size: i32| sizes_only.then_some(i64::from(size));
+    RecordCells {
+        offset: record.offset,
+        timestamp: record.timestamp,
+        key: &record.key,
+        value: &record.value,
+        headers: &record.headers,
+        key_size: size(record.key_size),
+        value_size: size(record.value_size),
+    }
+}
+
+/// A batch in one line, for listings whose columns are those of records.
+fn batch_line(batch: &BatchRow<'_>, style: Style) -> String {
+    use std::fmt::Write as _;
+    let mut line = format!("batch {}", range(batch.base_offset, batch.last_offset));
+    let mut put = |text: std::fmt::Arguments<'_>| {
+        // Writing to a string does not fail.
+        let _ = line.write_fmt(text);
+    };
+    put(format_args!(" at {}", batch.position));
+    if let Some(count) = batch.count {
+        put(format_args!(
+            ": {}",
+            super::text::count(u64::try_from(count).unwrap_or(0), "record")
+        ));
+    }
+    if let (Some(id), Some(epoch)) = (batch.producer_id, batch.producer_epoch)
+        && id >= 0
+    {
+        put(format_args!(", producer {id} epoch {epoch}"));
+    }
+    if let (Some(first), Some(last)) = (batch.base_sequence, batch.last_sequence)
+        && first >= 0
+    {
+        put(format_args!(
+            ", sequences {}",
+            range(i64::from(first), i64::from(last))
+        ));
+    }
+    put(format_args!(", {}", what(batch)));
+    if batch.compression_type != "none" {
+        put(format_args!(", {}", batch.compression_type));
+    }
+    if batch.magic < 2 {
+        put(format_args!(", magic {}", batch.magic));
+    }
+    if batch.is_valid == Some(false) {
+        put(format_args!(", {}", style.bad("BAD CRC")));
+    }
+    line
 }
 
 /// Where the damage is, how much of it and what; an undecodable file says the first two itself.

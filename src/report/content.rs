@@ -144,9 +144,28 @@ impl fmt::Display for Content<'_> {
             Self::Lossy(text) => f.write_str(text),
             Self::Int(number) => number.fmt(f),
             Self::Long(number) => number.fmt(f),
-            Self::Json(value) | Self::Kafka(value) => value.fmt(f),
+            Self::Json(value) => value.fmt(f),
+            Self::Kafka(value) => short(value, f),
         }
     }
+}
+
+/// `TYPE vVERSION DATA` of Kafka's form.
+fn short(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(data) = value.get("data") else {
+        return value.fmt(f);
+    };
+    let text = |field: &Value| {
+        let text = field.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| field.to_string())
+    };
+    if let Some(record_type) = value.get("type") {
+        write!(f, "{} ", text(record_type))?;
+    }
+    if let Some(version) = value.get("version") {
+        write!(f, "v{} ", text(version))?;
+    }
+    data.fmt(f)
 }
 
 /// Bytes as letters.

@@ -168,7 +168,7 @@ pub struct ReadBounds {
 #[serde(untagged)]
 pub enum ReadResult<'a> {
     /// A record.
-    Record(ReadRow<'a>),
+    Record(Box<ReadRow<'a>>),
     /// With `--count`, a partition.
     Count(Box<ReadCountRow>),
 }

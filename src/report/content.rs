@@ -153,7 +153,7 @@ impl fmt::Display for Content<'_> {
 /// `TYPE vVERSION DATA` of Kafka's form.
 fn short(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(data) = value.get("data") else {
-        return value.fmt(f);
+        return write!(f, "{value}");
     };
     let text = |field: &Value| {
         let text = field.as_str().map(str::to_owned);
@@ -165,7 +165,7 @@ fn short(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(version) = value.get("version") {
         write!(f, "v{} ", text(version))?;
     }
-    data.fmt(f)
+    write!(f, "{data}")
 }
 
 /// Bytes as letters.

@@ -467,6 +467,18 @@ fn partitions_come_one_after_another_and_the_default_is_said() {
 }
 
 #[test]
+fn directories_that_are_not_in_use_are_read_only_if_named() {
+    let (data, _) = incident("directory-names");
+    let output = kseg(&[], &data);
+    assert_eq!(rows(&output).len(), 4);
+    assert_eq!(stderr(&output).matches("not in use").count(), 3);
+    let deleted = dirs(&data)
+        .into_iter()
+        .find(|dir| dir.to_str().unwrap().ends_with("-delete"));
+    assert_eq!(read(&[], &deleted.unwrap()).len(), 4);
+}
+
+#[test]
 fn a_batch_over_the_limit_is_not_unpacked() {
     let partition = fixtures().join("s02-txn-tv2/data/tx-0");
     let output = kseg(&["--max-batch-bytes", "100"], &partition);

@@ -133,8 +133,7 @@ where
         let (position, size) = (batch.position, batch.size_in_bytes());
         let is_committed = self.isolation_level() == IsolationLevel::ReadCommitted;
         if is_committed {
-            let next = self.next_offset.max(header.base_offset());
-            self.aborted.fetch(at, position, size, next)?;
+            self.aborted.fetch(at, position, size, self.next_offset)?;
         }
         let computed = batch.compute_crc()?;
         if computed != header.crc() {

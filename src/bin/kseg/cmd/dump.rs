@@ -65,7 +65,7 @@ pub(crate) struct DumpArgs {
 #[command(next_help_heading = "Records")]
 struct RecordArgs {
     /// Show the records of each batch behind it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "headers_only")]
     records: bool,
     /// How to decode keys
     #[arg(long, value_enum, value_name = "DECODER", requires = "records", default_value_t = DecoderArg::Auto)]

@@ -1,6 +1,7 @@
 //! `kseg read`: the records a consumer gets, in order.
 
 use clap::{Args, ValueEnum};
+use kseg::format::file_name::PartitionDirStatus;
 use kseg::log::Error;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
 use kseg::report::read::{
@@ -97,6 +98,10 @@ pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Stat
             Input::File(path) => context.fail(&Error::NotADirectory {
                 path: path.to_path_buf(),
             }),
+            Input::Partition(partition) if !is_read(partition, &args.paths) => {
+                let path = partition.dir.path.display();
+                context.warn(&format!("{path}: not in use, so no consumer reads it"));
+            }
             Input::Partition(partition) => {
                 let read = read(partition, &options, &mut sink, context);
                 match read.map_err(anyhow::Error::downcast::<Error>) {
@@ -110,6 +115,15 @@ pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Stat
     })?;
     sink.finish(context)?;
     Ok(Status::Clean)
+}
+
+/// Directories to delete, strays and future ones only if they were named themselves.
+fn is_read(partition: &PartitionInput<'_>, paths: &PathArgs) -> bool {
+    partition
+        .dir
+        .status()
+        .is_none_or(|status| *status == PartitionDirStatus::Live)
+        || paths.paths.contains(&partition.dir.path)
 }
 
 fn options(args: &ReadArgs, context: &Context) -> ReadOptions {

@@ -6,6 +6,10 @@
     clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
 )]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "a comparison picks the values it compares"
+)]
 
 mod common;
 

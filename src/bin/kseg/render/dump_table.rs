@@ -161,26 +161,22 @@ impl DumpTable {
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
         let is_first = std::mem::replace(&mut self.at_heading, false);
-        if let Some(records) = &mut self.records {
-            match row {
-                DumpRow::Batch(batch) => {
-                    if is_first {
-                        records.headings(out)?;
-                    }
-                    self.hidden = self.hidden.max(usize::from(records.hides_time()));
-                    return writeln!(out, "{}", batch_line(batch, self.style));
+        match (row, &mut self.records) {
+            (DumpRow::Batch(batch), Some(records)) => {
+                if is_first {
+                    records.headings(out)?;
                 }
-                DumpRow::Record(record) => return records.row(&cells(record), out),
-                DumpRow::Damage(_)
-                | DumpRow::OffsetIndexEntry(_)
-                | DumpRow::TimeIndexEntry(_)
-                | DumpRow::AbortedTxn(_)
-                | DumpRow::ProducerSnapshotEntry(_)
-                | DumpRow::CheckpointEntry(_)
-                | DumpRow::LeaderEpochEntry(_)
-                | DumpRow::Property(_) => {}
+                self.hidden = self.hidden.max(usize::from(records.hides_time()));
+                return writeln!(out, "{}", batch_line(batch, self.style));
             }
+            (DumpRow::Record(record), Some(records)) => return records.row(&cells(record), out),
+            (_, _) => {}
         }
+        self.side_row(row, out)
+    }
+
+    /// A row with columns of its kind.
+    fn side_row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
         let (kind, cells) = match row {
             DumpRow::Record(_) => return Ok(()),
             DumpRow::Damage(damage) => {

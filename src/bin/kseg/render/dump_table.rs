@@ -167,7 +167,7 @@ impl DumpTable {
                     records.headings(out)?;
                 }
                 self.hidden = self.hidden.max(usize::from(records.hides_time()));
-                return writeln!(out, "{}", batch_line(batch, self.style));
+                return batch_line(batch, self.style, out);
             }
             (DumpRow::Record(record), Some(records)) => return records.row(&cells(record), out),
             (_, _) => {}
@@ -295,44 +295,41 @@ fn cells<'r, 'a>(record: &'r RecordRow<'a>) -> RecordCells<'r, 'a> {
 }
 
 /// A batch in one line, for listings whose columns are those of records.
-fn batch_line(batch: &BatchRow<'_>, style: Style) -> String {
-    use std::fmt::Write as _;
-    let mut line = format!("batch {}", range(batch.base_offset, batch.last_offset));
-    let mut put = |text: std::fmt::Arguments<'_>| {
-        // Writing to a string does not fail.
-        let _ = line.write_fmt(text);
-    };
-    put(format_args!(" at {}", batch.position));
-    if let Some(count) = batch.count {
-        put(format_args!(
-            ": {}",
-            super::text::count(u64::try_from(count).unwrap_or(0), "record")
-        ));
+fn batch_line(batch: &BatchRow<'_>, style: Style, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "batch {}", batch.base_offset)?;
+    if batch.last_offset != batch.base_offset {
+        write!(out, "..{}", batch.last_offset)?;
+    }
+    write!(out, " at {}", batch.position)?;
+    match batch.count {
+        Some(1) => out.write_all(b": 1 record")?,
+        Some(count) => write!(out, ": {count} records")?,
+        None => {}
     }
     if let (Some(id), Some(epoch)) = (batch.producer_id, batch.producer_epoch)
         && id >= 0
     {
-        put(format_args!(", producer {id} epoch {epoch}"));
+        write!(out, ", producer {id} epoch {epoch}")?;
     }
     if let (Some(first), Some(last)) = (batch.base_sequence, batch.last_sequence)
         && first >= 0
     {
-        put(format_args!(
-            ", sequences {}",
-            range(i64::from(first), i64::from(last))
-        ));
+        write!(out, ", sequences {first}")?;
+        if first != last {
+            write!(out, "..{last}")?;
+        }
     }
-    put(format_args!(", {}", what(batch)));
+    write!(out, ", {}", what(batch))?;
     if batch.compression_type != "none" {
-        put(format_args!(", {}", batch.compression_type));
+        write!(out, ", {}", batch.compression_type)?;
     }
     if batch.magic < 2 {
-        put(format_args!(", magic {}", batch.magic));
+        write!(out, ", magic {}", batch.magic)?;
     }
     if batch.is_valid == Some(false) {
-        put(format_args!(", {}", style.bad("BAD CRC")));
+        write!(out, ", {}", style.bad("BAD CRC"))?;
     }
-    line
+    out.write_all(b"\n")
 }
 
 /// Where the damage is, how much of it and what; an undecodable file says the first two itself.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use kseg::report::content::{Content, HeadersRow};
 
 use super::Style;
-use super::text::time;
+use super::text::TimeWriter;
 
 /// Space between columns.
 const GAP: usize = 2;
@@ -37,6 +37,7 @@ pub(crate) struct RecordLines {
     style: Style,
     with_time: bool,
     key_width: usize,
+    time: TimeWriter,
     line: String,
 }
 
@@ -46,6 +47,7 @@ impl RecordLines {
             style,
             with_time: style.width.is_none_or(|width| width >= WIDTH_WITH_TIME),
             key_width: style.width.map_or(0, |width| width / 4).max(KEY_WIDTH),
+            time: TimeWriter::default(),
             line: String::new(),
         }
     }
@@ -75,7 +77,10 @@ impl RecordLines {
         // Writing to a string does not fail.
         let _ = write!(self.line, "{:>OFFSET_WIDTH$}  ", cells.offset);
         if self.with_time {
-            let _ = write!(self.line, "{:TIME_WIDTH$}  ", time(cells.timestamp));
+            let begins = self.line.len();
+            self.time.push(&mut self.line, cells.timestamp);
+            let padding = TIME_WIDTH.saturating_sub(self.line.len() - begins) + GAP;
+            self.line.extend(std::iter::repeat_n(' ', padding));
         }
         let key_begins = self.line.len();
         let limit = self.style.width.map(|_| self.key_width);
@@ -150,6 +155,12 @@ struct Limited<'l> {
 
 impl fmt::Write for Limited<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_plain = |byte: &u8| (0x20..0x7f).contains(byte);
+        if text.len() <= self.left && text.as_bytes().iter().all(is_plain) {
+            self.left -= text.len();
+            self.line.push_str(text);
+            return Ok(());
+        }
         for letter in text.chars() {
             if letter.is_control() {
                 for escaped in letter.escape_debug() {

@@ -12,6 +12,37 @@ pub(crate) fn time(millis: i64) -> String {
     }
 }
 
+/// Writes [`time`], keeping the text up to the second: neighbours in a log share it.
+#[derive(Debug, Default)]
+pub(crate) struct TimeWriter {
+    second: i64,
+    text: String,
+}
+
+impl TimeWriter {
+    /// Appends the time to `line`.
+    pub(crate) fn push(&mut self, line: &mut String, millis: i64) {
+        let second = millis.div_euclid(1000);
+        if self.text.is_empty() || self.second != second {
+            let text = time(second.saturating_mul(1000));
+            match text.strip_suffix(".000Z") {
+                Some(text) if second >= 0 => {
+                    self.second = second;
+                    text.clone_into(&mut self.text);
+                }
+                Some(_) | None => return line.push_str(&time(millis)),
+            }
+        }
+        line.push_str(&self.text);
+        line.push('.');
+        let rest = u32::try_from(millis.rem_euclid(1000)).unwrap_or(0);
+        for place in [100, 10, 1] {
+            line.push(char::from_digit(rest / place % 10, 10).unwrap_or('0'));
+        }
+        line.push('Z');
+    }
+}
+
 /// A time, or `-`.
 pub(crate) fn optional_time(millis: Option<i64>) -> String {
     millis.map_or_else(|| "-".to_owned(), time)
@@ -81,6 +112,18 @@ mod tests {
         assert_eq!(time(i64::MAX), "9223372036854775807");
         assert_eq!(time(i64::MIN), "-9223372036854775808");
         assert_eq!(time(-2), "1969-12-31T23:59:59.998Z");
+    }
+
+    #[test]
+    fn times_one_after_another_are_the_same() {
+        let mut writer = TimeWriter::default();
+        let near = [0, 1, 999, 1000, 1_795_968_162_862, 1_795_968_162_863];
+        let far = [-1, -2, -1000, i64::MAX, i64::MIN, 5, 253_402_207_200_999];
+        for millis in near.into_iter().chain(far) {
+            let mut line = String::new();
+            writer.push(&mut line, millis);
+            assert_eq!(line, time(millis));
+        }
     }
 
     #[test]

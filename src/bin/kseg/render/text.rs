@@ -12,6 +12,9 @@ pub(crate) fn time(millis: i64) -> String {
     }
 }
 
+/// The last second that [`jiff::Timestamp`] has, and not to its end.
+const LAST_WHOLE_SECOND: i64 = 253_402_207_200;
+
 /// Writes [`time`], keeping the text up to the second: neighbours in a log share it.
 #[derive(Debug, Default)]
 pub(crate) struct TimeWriter {
@@ -26,7 +29,7 @@ impl TimeWriter {
         if self.text.is_empty() || self.second != second {
             let text = time(second.saturating_mul(1000));
             match text.strip_suffix(".000Z") {
-                Some(text) if second >= 0 => {
+                Some(text) if (0..LAST_WHOLE_SECOND).contains(&second) => {
                     self.second = second;
                     text.clone_into(&mut self.text);
                 }

@@ -455,6 +455,34 @@ fn partitions_come_one_after_another_and_the_default_is_said() {
     assert!(stderr(&output).contains("hint: kseg dump"));
 }
 
+/// Bytes that are no batch end a read as a bad checksum does, and do not stand in the way of one
+/// that begins behind them.
+#[test]
+fn bytes_that_are_no_batch_end_a_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let partition = folder.path().join("tx-0");
+    fs::create_dir(&partition).unwrap();
+    let whole = fixtures().join("s02-txn-tv2/data/tx-0/00000000000000000000.log");
+    let mut bytes = fs::read(whole).unwrap();
+    // The magic byte of the second batch, which holds offsets 3 and 4.
+    bytes[242 + 16] = 9;
+    fs::write(partition.join("00000000000000000000.log"), bytes).unwrap();
+    let uncommitted = ["--isolation-level", "read_uncommitted"];
+    let output = kseg(&uncommitted, &partition);
+    check_end(&output, Some(3), &partition);
+    assert_eq!(rows(&output).len(), 3);
+    let text = stderr(&output);
+    assert!(text.contains("magic is 9"), "{text}");
+    assert!(text.contains("--from-offset 5\n"), "{text}");
+    let rest = read(
+        &[&uncommitted[..], &["--from-offset", "5"]].concat(),
+        &partition,
+    );
+    assert_eq!(rest[0]["offset"], 5);
+    let counts = kseg(&["--count"], &partition);
+    assert_eq!(rows(&counts)[0]["stoppedAt"], 3);
+}
+
 #[test]
 fn directories_that_are_not_in_use_are_read_only_if_named() {
     let (data, _) = incident("directory-names");

@@ -10,6 +10,7 @@ use crate::report::gaps::GapRow;
 use crate::report::ls::LsRow;
 use crate::report::lso::LsoRow;
 use crate::report::producers::ProducersRow;
+use crate::report::read::ReadResult;
 use crate::report::rebuild::RebuildRow;
 use crate::report::replay::ReplayRow;
 use crate::report::txns::TxnRow;
@@ -21,6 +22,7 @@ type MakeSchema = fn(&str) -> Schema;
 const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("ls", document::<LsRow>),
     ("dump", document::<DumpRow<'_>>),
+    ("read", document::<ReadResult<'_>>),
     ("producers", document::<ProducersRow>),
     ("replay", document::<ReplayRow<'_>>),
     ("gaps", document::<GapRow<'_>>),

@@ -98,27 +98,8 @@ impl Validator<'_> {
                     }
                     true
                 }
-                "items" => {
-                    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-                        self.check(rule, item, &format!("{place}[{index}]"))?;
-                    }
-                    true
-                }
-                "prefixItems" => {
-                    let rules = rule.as_array().unwrap().iter();
-                    let items = value.as_array().into_iter().flatten();
-                    for (index, (rule, item)) in rules.zip(items).enumerate() {
-                        self.check(rule, item, &format!("{place}[{index}]"))?;
-                    }
-                    true
-                }
-                "minItems" => {
-                    let items = value.as_array().map_or(0, Vec::len) as u64;
-                    !value.is_array() || items >= rule.as_u64().unwrap()
-                }
-                "maxItems" => {
-                    let items = value.as_array().map_or(0, Vec::len) as u64;
-                    !value.is_array() || items <= rule.as_u64().unwrap()
+                "items" | "prefixItems" | "minItems" | "maxItems" => {
+                    self.check_items(keyword, rule, value, place)?
                 }
                 "properties" => {
                     for (key, rule) in rule.as_object().unwrap() {
@@ -144,6 +125,29 @@ impl Validator<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The keywords about arrays.
+    fn check_items(
+        &self,
+        keyword: &str,
+        rule: &Value,
+        value: &Value,
+        place: &str,
+    ) -> Result<bool, String> {
+        let Value::Array(items) = value else {
+            return Ok(true);
+        };
+        let rules: Vec<&Value> = match keyword {
+            "items" => vec![rule; items.len()],
+            "prefixItems" => rule.as_array().unwrap().iter().collect(),
+            "minItems" => return Ok(items.len() as u64 >= rule.as_u64().unwrap()),
+            _ => return Ok(items.len() as u64 <= rule.as_u64().unwrap()),
+        };
+        for (index, (rule, item)) in rules.into_iter().zip(items).enumerate() {
+            self.check(rule, item, &format!("{place}[{index}]"))?;
+        }
+        Ok(true)
     }
 
     /// How many of the alternatives fit; the last reason if none does.
@@ -264,7 +268,7 @@ fn what_write_prints_follows_the_schema() {
             "--out".to_owned(),
             out.display().to_string(),
         ]);
-    let run = program::run(&repository(), arguments);
+    let run = program::run(repository(), arguments);
     let document = serde_json::from_str(&run.stdout).unwrap();
     assert_valid("write", &document, "write");
 }

@@ -1,4 +1,4 @@
-//! The commands in README.md print what README.md says they print.
+//! The commands in README.md and docs/records.md print what those pages say they print.
 //!
 //! A block of kind `console` holds a command behind `$ ` and its output. `KSEG_BLESS=1` writes the
 //! output anew.
@@ -55,14 +55,23 @@ fn renewed(text: &str) -> (String, u32) {
 
 #[test]
 fn readme_shows_what_the_commands_print() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    check("README.md", 7);
+}
+
+#[test]
+fn tour_of_records_shows_what_the_commands_print() {
+    check("docs/records.md", 6);
+}
+
+fn check(file: &str, least: u32) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let text = std::fs::read_to_string(&path).unwrap();
     let (now, commands) = renewed(&text);
-    assert!(commands >= 7, "only {commands} commands");
+    assert!(commands >= least, "only {commands} commands");
     if std::env::var_os("KSEG_BLESS").is_some() {
         std::fs::write(&path, &now).unwrap();
     } else if text != now {
         let differing = text.lines().zip(now.lines()).find(|(old, new)| old != new);
-        panic!("README.md is stale (KSEG_BLESS=1 renews it); first difference: {differing:#?}");
+        panic!("{file} is stale (KSEG_BLESS=1 renews it); first difference: {differing:#?}");
     }
 }

@@ -6,6 +6,8 @@
 //! | `tiny-0`  | 512 MiB: 1 to 5 records of 100 bytes a batch, 10 idempotent producers         |
 //! | `txn-0`   | 512 MiB: the same in transactions of 50 producers, with COMMIT and ABORT markers |
 //! | `index-0` | 4 MiB as `tiny-0`, for checks of index files                                  |
+//! | `lz4-0`   | 128 MiB: batches as in `large-0`, of text, compressed                         |
+//! | `zstd-0`  | 128 MiB: the same                                                             |
 //!
 //! Every segment has its `.index` and `.timeindex`, an entry every 4096 bytes as a broker writes
 //! them. There are no `.snapshot` and `.txnindex` files.
@@ -14,10 +16,12 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use kseg::format::compression::compress;
 use kseg::format::control_record::ControlRecordType;
 use kseg::format::record::Record;
 use kseg::format::record_batch::{
-    Attributes, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatchFields, RecordBatchHeader,
+    Attributes, CompressionType, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatchFields,
+    RecordBatchHeader,
 };
 
 use crate::Result;
@@ -37,9 +41,10 @@ struct Shape {
     value_size: usize,
     producers: usize,
     is_transactional: bool,
+    codec: CompressionType,
 }
 
-const SHAPES: [Shape; 4] = [
+const SHAPES: [Shape; 6] = [
     Shape {
         name: "large-0",
         segments: 2,
@@ -48,6 +53,7 @@ const SHAPES: [Shape; 4] = [
         value_size: 1010,
         producers: 10,
         is_transactional: false,
+        codec: CompressionType::NONE,
     },
     Shape {
         name: "tiny-0",
@@ -57,6 +63,7 @@ const SHAPES: [Shape; 4] = [
         value_size: 92,
         producers: 10,
         is_transactional: false,
+        codec: CompressionType::NONE,
     },
     Shape {
         name: "txn-0",
@@ -66,6 +73,7 @@ const SHAPES: [Shape; 4] = [
         value_size: 92,
         producers: 50,
         is_transactional: true,
+        codec: CompressionType::NONE,
     },
     Shape {
         name: "index-0",
@@ -75,6 +83,27 @@ const SHAPES: [Shape; 4] = [
         value_size: 92,
         producers: 10,
         is_transactional: false,
+        codec: CompressionType::NONE,
+    },
+    Shape {
+        name: "lz4-0",
+        segments: 1,
+        segment_bytes: 128 * MIB,
+        records: (16, 16),
+        value_size: 1010,
+        producers: 10,
+        is_transactional: false,
+        codec: CompressionType::LZ4,
+    },
+    Shape {
+        name: "zstd-0",
+        segments: 1,
+        segment_bytes: 128 * MIB,
+        records: (16, 16),
+        value_size: 1010,
+        producers: 10,
+        is_transactional: false,
+        codec: CompressionType::ZSTD,
     },
 ];
 
@@ -126,6 +155,24 @@ impl Random {
     }
 }
 
+/// One event as applications write them: repeated keys, irregular values.
+fn text(random: &mut Random, pool: &mut Vec<u8>) {
+    const KINDS: [&str; 5] = ["created", "paid", "shipped", "returned", "cancelled"];
+    let kind = KINDS
+        .get(random.index(KINDS.len()))
+        .copied()
+        .unwrap_or_default();
+    let (id, customer, cents) = (
+        random.next(),
+        random.next() % 10_000,
+        random.next() % 100_000,
+    );
+    let event = format!(
+        "{{\"order\":\"{id:016x}\",\"event\":\"{kind}\",\"customer\":{customer},\"cents\":{cents}}}"
+    );
+    pool.extend_from_slice(event.as_bytes());
+}
+
 /// A producer, and how many batches its transaction will still have.
 #[derive(Clone)]
 struct Producer {
@@ -143,6 +190,7 @@ struct Partition<'a> {
     producers: Vec<Producer>,
     next_offset: i64,
     records: Vec<u8>,
+    plain: Vec<u8>,
 }
 
 impl<'a> Partition<'a> {
@@ -150,7 +198,11 @@ impl<'a> Partition<'a> {
         let mut random = Random(shape.producers as u64);
         let mut pool = Vec::with_capacity(POOL_SIZE);
         while pool.len() < POOL_SIZE {
-            pool.extend_from_slice(&random.next().to_be_bytes());
+            if shape.codec == CompressionType::NONE {
+                pool.extend_from_slice(&random.next().to_be_bytes());
+            } else {
+                text(&mut random, &mut pool);
+            }
         }
         let producers = (1000..)
             .take(shape.producers)
@@ -168,6 +220,7 @@ impl<'a> Partition<'a> {
             producers,
             next_offset: 0,
             records: Vec::new(),
+            plain: Vec::new(),
         }
     }
 
@@ -229,6 +282,18 @@ impl<'a> Partition<'a> {
         let mut attributes = Attributes::default();
         if self.shape.is_transactional {
             attributes.0 |= Attributes::TRANSACTIONAL_FLAG_MASK;
+        }
+        if self.shape.codec != CompressionType::NONE {
+            attributes.0 |= i16::from(self.shape.codec.0);
+            std::mem::swap(&mut self.plain, &mut self.records);
+            self.records.clear();
+            compress(
+                self.shape.codec,
+                None,
+                MAGIC_V2,
+                &self.plain,
+                &mut self.records,
+            )?;
         }
         self.append(segment, producer, attributes, producer.next_sequence, count)?;
         Ok(producer.next_sequence.wrapping_add(count) & i32::MAX)

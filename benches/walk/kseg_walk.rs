@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use kseg::format::compression::Decompressor;
 use kseg::format::record_batch::RecordBatchHeader;
 use kseg::log::Io;
 use kseg::log::batches::{Batch, BatchWalk, Entry};
 use kseg::log::mapped_file::MappedFile;
+use kseg::log::records::{DEFAULT_MAX_BATCH_BYTES, Unpacker};
 
 use crate::Result;
 
@@ -43,6 +45,36 @@ pub(crate) fn walk_with_crc(segment: &Path, io: Io) -> Result<u64> {
             Err(format!("a bad checksum at {}", batch.position).into())
         }
     })
+}
+
+/// Every record: lengths, offset, time, key and value, and the headers seen to be whole. Checksums
+/// are not computed, as in Kafka's deep iteration. Returns the records.
+pub(crate) fn records(segment: &Path, io: Io) -> Result<u64> {
+    let mut unpacker = Unpacker::new(DEFAULT_MAX_BATCH_BYTES);
+    let mut records = 0;
+    each_batch(segment, io, |batch| {
+        let bad = unpacker.batch::<kseg::log::Error>(batch, |record| {
+            std::hint::black_box(record);
+            records += 1;
+            Ok(())
+        })?;
+        bad.map_or(Ok(()), |bad| Err(bad.error.into()))
+    })?;
+    Ok(records)
+}
+
+/// What the decompressor takes alone, into space that is kept. Returns the bytes.
+pub(crate) fn decompress(segment: &Path, io: Io) -> Result<u64> {
+    let mut decompressor = Decompressor::new();
+    let mut bytes = 0;
+    each_batch(segment, io, |batch| {
+        let codec = batch.header.attributes().compression_type();
+        let (stored, most) = (batch.records()?, DEFAULT_MAX_BATCH_BYTES);
+        let plain = decompressor.decompress(codec, batch.header.magic(), &stored, most)?;
+        bytes += std::hint::black_box(plain).len() as u64;
+        Ok(())
+    })?;
+    Ok(bytes)
 }
 
 fn each_batch(

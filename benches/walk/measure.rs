@@ -74,7 +74,7 @@ fn walks<'a>() -> Vec<Walk<'a>> {
 /// A walk of the library over a file.
 type KsegWalk = (&'static str, fn(&Path) -> Result<u64>);
 
-fn kseg_walks() -> [KsegWalk; 4] {
+fn kseg_walks() -> [KsegWalk; 7] {
     [
         ("kseg walk, mapped", |path| kseg_walk::walk(path, Io::Mmap)),
         ("kseg walk, read", |path| kseg_walk::walk(path, Io::Read)),
@@ -83,6 +83,15 @@ fn kseg_walks() -> [KsegWalk; 4] {
         }),
         ("kseg walk with CRC, read", |path| {
             kseg_walk::walk_with_crc(path, Io::Read)
+        }),
+        ("decompressor alone", |path| {
+            kseg_walk::decompress(path, Io::Mmap)
+        }),
+        ("kseg records, mapped", |path| {
+            kseg_walk::records(path, Io::Mmap)
+        }),
+        ("kseg records, read", |path| {
+            kseg_walk::records(path, Io::Read)
         }),
     ]
 }

@@ -530,7 +530,15 @@ pub struct LegacyEntry<'w> {
     file: &'w MappedFile,
 }
 
-impl LegacyEntry<'_> {
+impl<'w> LegacyEntry<'w> {
+    /// All bytes of the entry. Borrowed where the file is mapped.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn bytes(&self) -> Result<Cow<'w, [u8]>, Error> {
+        bytes_at(self.file, self.position, self.size_in_bytes(), 0)
+    }
+
     /// Milliseconds; `None` in magic 0, which has no timestamps. May be -1.
     #[must_use]
     pub fn timestamp(&self) -> Option<i64> {

@@ -12,6 +12,7 @@ pub mod log_dir;
 pub mod mapped_file;
 pub mod partition_dir;
 pub mod partition_walk;
+pub mod records;
 mod resync;
 pub mod segment_indexer;
 

@@ -4,6 +4,7 @@
 //! what is not. Nothing here knows of terminals.
 
 pub mod aborted;
+pub mod content;
 pub mod coordinator_topics;
 pub mod dump;
 pub mod filter;
@@ -12,6 +13,7 @@ pub mod ls;
 pub mod lso;
 pub mod partition_state;
 pub mod producers;
+pub mod read;
 pub mod rebuild;
 pub mod replay;
 pub mod transactions;

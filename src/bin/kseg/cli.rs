@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kseg::log::Io;
+use kseg::report::content::BytesForm;
 use kseg::report::filter::Filter;
 use kseg::report::partition_state::StateOptions;
 use kseg::state::Expiration;
@@ -88,11 +89,30 @@ impl From<IoArg> for Io {
     }
 }
 
+/// How bytes that are no text are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BytesArg {
+    /// Base64
+    Base64,
+    /// Hexadecimal
+    Hex,
+}
+
+impl From<BytesArg> for BytesForm {
+    fn from(arg: BytesArg) -> Self {
+        match arg {
+            BytesArg::Base64 => Self::Base64,
+            BytesArg::Hex => Self::Hex,
+        }
+    }
+}
+
 /// The commands, in the order an operator asks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ls(cmd::ls::LsArgs),
     Dump(cmd::dump::DumpArgs),
+    Read(cmd::read::ReadArgs),
     Producers(cmd::producers::ProducersArgs),
     Replay(cmd::replay::ReplayArgs),
     Gaps(cmd::gaps::GapsArgs),

@@ -87,6 +87,25 @@ impl Context {
         }
     }
 
+    /// The same for what is no error of the library.
+    pub(crate) fn fail_with(&mut self, message: &str, next_step: &str) {
+        self.failed = true;
+        complain(message);
+        say("hint", next_step);
+    }
+
+    /// Says how the answer is to be taken.
+    #[expect(clippy::unused_self, reason = "as in warn")]
+    pub(crate) fn note(&self, message: &str) {
+        say("note", message);
+    }
+
+    /// Says what to do about a warning.
+    #[expect(clippy::unused_self, reason = "as in warn")]
+    pub(crate) fn hint(&self, message: &str) {
+        say("hint", message);
+    }
+
     /// Says something worth knowing that does not change the status.
     #[expect(
         clippy::unused_self,

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         None => cmd::overview::run(&mut context),
         Some(Command::Ls(args)) => cmd::ls::run(args, &mut context),
         Some(Command::Dump(args)) => cmd::dump::run(args, &mut context),
+        Some(Command::Read(args)) => cmd::read::run(args, &mut context),
         Some(Command::Producers(args)) => cmd::producers::run(args, &mut context),
         Some(Command::Replay(args)) => cmd::replay::run(args, &mut context),
         Some(Command::Gaps(args)) => cmd::gaps::run(args, &mut context),

@@ -1,11 +1,14 @@
 //! The rows of a `.log`.
 
 use super::DumpCounts;
+use super::records::{RecordOptions, RecordRows};
 use super::rows::{BatchRow, DamageRow, DumpRow, Source};
+use crate::format::record_batch::CompressionType;
 use crate::log::Error;
 use crate::log::batches::{Batch, BatchWalk, Entry, LegacyEntry};
 use crate::log::damage::{Damage, DamageKind};
 use crate::log::mapped_file::MappedFile;
+use crate::log::records::{BadRecords, LogRecord, Unpacker};
 use crate::report::filter::Filter;
 
 /// What to look at and how closely.
@@ -15,10 +18,15 @@ pub struct DumpOptions {
     pub headers_only: bool,
     /// Which rows to hand out. Damage is never filtered out: what was looked for may be in it.
     pub filter: Filter,
+    /// Show the records of each batch behind it.
+    pub records: Option<RecordOptions>,
+    /// Look at no more than the first bytes of the file, as many as these.
+    pub max_bytes: Option<u64>,
 }
 
 /// Hands out a row for each batch and each stretch of damage in a `.log`, in the order they lie
-/// in the file.
+/// in the file; with [`DumpOptions::records`] a row for each record behind that of its batch, and
+/// one of damage where the records of a batch cannot be read.
 ///
 /// # Errors
 /// If the file cannot be read, was cut short meanwhile, or `emit` fails.
@@ -26,31 +34,147 @@ pub fn dump_log<E: From<Error>>(
     file: &MappedFile,
     source: Source<'_>,
     options: &DumpOptions,
-    mut emit: impl FnMut(&DumpRow<'_>) -> Result<(), E>,
+    emit: impl FnMut(&DumpRow<'_>) -> Result<(), E>,
 ) -> Result<DumpCounts, E> {
-    let mut counts = DumpCounts::default();
+    let records = options.records.map(|records| {
+        let unpacker = Unpacker::new(records.max_batch_bytes);
+        (unpacker, RecordRows::new(records, source))
+    });
+    let mut dump = LogDump {
+        file,
+        source,
+        options,
+        emit,
+        records,
+        counts: DumpCounts::default(),
+    };
+    let end = options.max_bytes.unwrap_or(u64::MAX);
     let mut walk = BatchWalk::new(file);
-    let check = !options.headers_only;
     while let Some(entry) = walk.next_entry() {
-        let row = match entry? {
-            Entry::Batch(batch) if !options.filter.wants_batch(batch.header) => continue,
-            Entry::Legacy(entry) if !wants_legacy(&options.filter, &entry) => continue,
-            Entry::Batch(batch) => DumpRow::Batch(batch_row(&batch, source, check)?),
-            Entry::Legacy(entry) => DumpRow::Batch(legacy_row(&entry, source, check)?),
-            Entry::Damage(damage) => DumpRow::Damage(damage_row(&damage, source)),
-        };
-        counts.rows += 1;
-        counts.invalid += u64::from(is_invalid(&row));
-        file.check_unchanged()?;
-        emit(&row)?;
+        match entry? {
+            Entry::Batch(batch) if batch.position.saturating_add(batch.size_in_bytes()) > end => {
+                break;
+            }
+            Entry::Legacy(entry) if entry.position.saturating_add(entry.size_in_bytes()) > end => {
+                break;
+            }
+            Entry::Damage(damage) if damage.position >= end => break,
+            Entry::Batch(batch) => dump.batch(&batch)?,
+            Entry::Legacy(entry) => dump.legacy(&entry)?,
+            Entry::Damage(damage) => {
+                dump.row(&DumpRow::Damage(damage_row(&damage, source)))?;
+            }
+        }
     }
-    Ok(counts)
+    Ok(dump.counts)
+}
+
+/// Where the rows of one file go.
+struct LogDump<'f, 'a, F> {
+    file: &'f MappedFile,
+    source: Source<'a>,
+    options: &'f DumpOptions,
+    emit: F,
+    records: Option<(Unpacker, RecordRows)>,
+    counts: DumpCounts,
+}
+
+impl<E, F> LogDump<'_, '_, F>
+where
+    E: From<Error>,
+    F: FnMut(&DumpRow<'_>) -> Result<(), E>,
+{
+    fn row(&mut self, row: &DumpRow<'_>) -> Result<(), E> {
+        hand_out(row, self.file, &mut self.counts, &mut self.emit)
+    }
+
+    fn batch(&mut self, batch: &Batch<'_>) -> Result<(), E> {
+        if !self.options.filter.wants_batch(batch.header) {
+            return Ok(());
+        }
+        let row = batch_row(batch, self.source, !self.options.headers_only)?;
+        self.with_records(row, |unpacker, visit| unpacker.batch(batch, visit))
+    }
+
+    fn legacy(&mut self, entry: &LegacyEntry<'_>) -> Result<(), E> {
+        let filter = &self.options.filter;
+        // The offsets in a wrapper begin below its own; its records are filtered one by one.
+        if !wants_legacy(filter, entry) && (self.records.is_none() || !may_hold(filter, entry)) {
+            return Ok(());
+        }
+        let row = legacy_row(entry, self.source, !self.options.headers_only)?;
+        self.with_records(row, |unpacker, visit| unpacker.legacy(entry, visit))
+    }
+
+    /// The row of a batch, and of its records if they are asked for.
+    fn with_records(
+        &mut self,
+        row: BatchRow<'_>,
+        unpack: impl FnOnce(
+            &mut Unpacker,
+            &mut dyn FnMut(&LogRecord<'_>) -> Result<(), E>,
+        ) -> Result<Option<BadRecords>, E>,
+    ) -> Result<(), E> {
+        let row = DumpRow::Batch(row);
+        self.row(&row)?;
+        let (Some((unpacker, rows)), DumpRow::Batch(batch)) = (&mut self.records, &row) else {
+            return Ok(());
+        };
+        let (file, emit, counts) = (self.file, &mut self.emit, &mut self.counts);
+        let filter = &self.options.filter;
+        let bad = unpack(unpacker, &mut |record| {
+            if !filter.wants_offset(record.offset)
+                || !filter.wants_times(record.timestamp, record.timestamp)
+            {
+                return Ok(());
+            }
+            let row = DumpRow::Record(rows.row(batch, record));
+            hand_out(&row, file, counts, &mut *emit)
+        })?;
+        match bad {
+            None => Ok(()),
+            Some(bad) => hand_out(&bad_records(batch, &bad), file, counts, emit),
+        }
+    }
+}
+
+fn hand_out<E: From<Error>>(
+    row: &DumpRow<'_>,
+    file: &MappedFile,
+    counts: &mut DumpCounts,
+    mut emit: impl FnMut(&DumpRow<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    counts.rows += 1;
+    counts.invalid += u64::from(is_invalid(row));
+    file.check_unchanged()?;
+    emit(row)
+}
+
+/// What is wrong inside a batch, at the batch's own place.
+fn bad_records<'a>(batch: &BatchRow<'a>, bad: &BadRecords) -> DumpRow<'a> {
+    let message = bad.error.to_string();
+    DumpRow::Damage(DamageRow {
+        base_offset: Some(batch.base_offset),
+        last_offset: Some(batch.last_offset),
+        magic: Some(batch.magic),
+        producer_id: batch.producer_id,
+        producer_epoch: batch.producer_epoch,
+        base_sequence: batch.base_sequence,
+        ..DamageRow::new(
+            batch.source,
+            bad.kind,
+            batch.position,
+            batch.size_in_bytes,
+            message,
+        )
+    })
 }
 
 /// Zeros behind the last batch are space set aside, not damage.
 fn is_invalid(row: &DumpRow<'_>) -> bool {
     match row {
         DumpRow::Batch(batch) => batch.is_valid == Some(false),
+        DumpRow::Record(record) => record.is_valid == Some(false),
         DumpRow::Damage(damage) => damage.kind != DamageKind::ZeroTail.name(),
         DumpRow::OffsetIndexEntry(_)
         | DumpRow::TimeIndexEntry(_)
@@ -104,6 +228,14 @@ fn wants_legacy(filter: &Filter, entry: &LegacyEntry<'_>) -> bool {
     filter.producer_id.is_none()
         && filter.wants_offset(entry.header.offset())
         && filter.wants_times(timestamp, timestamp)
+}
+
+/// Whether a wrapper may hold a record that is wanted, though its own offset and time are not.
+fn may_hold(filter: &Filter, entry: &LegacyEntry<'_>) -> bool {
+    let from = filter.from_offset.unwrap_or(i64::MIN);
+    filter.producer_id.is_none()
+        && entry.header.compression_type() != CompressionType::NONE
+        && entry.header.offset() >= from
 }
 
 fn legacy_row<'a>(

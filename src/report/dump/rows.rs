@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::report::content::{Content, HeadersRow};
+
 /// Where a row comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -18,13 +20,15 @@ pub struct Source<'a> {
 }
 
 /// One row of `dump`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum DumpRow<'a> {
     /// A batch of a `.log`.
     Batch(BatchRow<'a>),
-    /// Bytes of a `.log` that are no batch.
+    /// A record of the batch before it.
+    Record(RecordRow<'a>),
+    /// Bytes of a `.log` that are no batch, or records of a batch that cannot be read.
     Damage(DamageRow<'a>),
     /// An entry of an `.index`.
     OffsetIndexEntry(OffsetIndexRow<'a>),
@@ -101,6 +105,60 @@ pub struct BatchRow<'a> {
     pub is_valid: Option<bool>,
 }
 
+/// A record of any magic: a message of magic 0 or 1, or one in a wrapper.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RecordRow<'a> {
+    /// Where the row comes from.
+    #[serde(flatten)]
+    pub source: Source<'a>,
+    /// Byte position of the batch in the file.
+    pub position: u64,
+    /// Base offset of the batch.
+    pub base_offset: i64,
+    /// The record's offset.
+    pub offset: i64,
+    /// Milliseconds, -1 if there is none.
+    pub timestamp: i64,
+    /// `CreateTime`, `LogAppendTime` or `NoTimestampType` (magic 0).
+    pub timestamp_type: &'static str,
+    /// The record's sequence, -1 if the batch has none; null in magic 0 and 1.
+    pub sequence: Option<i32>,
+    /// Bytes of the key, -1 if it is null.
+    pub key_size: i32,
+    /// Bytes of the value, -1 if it is null.
+    pub value_size: i32,
+    /// The key; null as well with `--sizes-only`.
+    pub key: Content<'a>,
+    /// The value; null as well with `--sizes-only`.
+    pub value: Content<'a>,
+    /// Why a record that only Kafka writes is shown as bytes; null if it is not.
+    pub not_decoded: Option<String>,
+    /// The headers; their values are null as well with `--sizes-only`.
+    pub headers: HeadersRow<'a>,
+    /// Producer id of the batch, -1 if none.
+    pub producer_id: Option<i64>,
+    /// Producer epoch of the batch, -1 if none.
+    pub producer_epoch: Option<i16>,
+    /// Whether the batch belongs to a transaction.
+    pub is_transactional: bool,
+    /// Whether this is a control record.
+    pub is_control: bool,
+    /// Kafka's name of the control record; null in data batches.
+    pub control_type: Option<&'static str>,
+    /// Epoch of the transaction coordinator, in end-transaction markers.
+    pub coordinator_epoch: Option<i32>,
+    /// Codec of the batch, by Kafka's lower-case name.
+    pub compression_type: &'static str,
+    /// Format of the batch.
+    pub magic: i8,
+    /// The message's own checksum, in magic 0 and 1.
+    pub crc: Option<u32>,
+    /// Whether that is right.
+    pub is_valid: Option<bool>,
+}
+
 /// Bytes that are no batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -109,7 +167,8 @@ pub struct DamageRow<'a> {
     /// Where the row comes from.
     #[serde(flatten)]
     pub source: Source<'a>,
-    /// `torn-tail`, `zero-tail`, `bad-length`, `unknown-magic`, `batch-past-end`,
+    /// `torn-tail`, `zero-tail`, `bad-length`, `unknown-magic`, `batch-past-end`; of the records
+    /// in a batch `bad-records`, `bad-compression`, `batch-over-limit`;
     /// in side files `ragged-tail`, `entries-after-zeros`, `undecodable`.
     pub kind: &'static str,
     /// Byte position in the file.

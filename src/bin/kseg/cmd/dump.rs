@@ -2,39 +2,48 @@
 
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName, PartitionDirName};
+use kseg::format::internal_topic::InternalTopic;
 use kseg::log::Error;
 use kseg::log::log_dir::LogDir;
 use kseg::log::mapped_file::MappedFile;
 use kseg::log::partition_dir::PartitionDir;
+use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
+use kseg::report::content::Decoder;
 use kseg::report::dump::{
-    DumpCounts, DumpOptions, DumpRow, SideFile, Source, dump_log, dump_side_file,
+    DumpCounts, DumpOptions, DumpRow, RecordOptions, SideFile, Source, dump_log, dump_side_file,
 };
 use kseg::report::filter::Filter;
 
-use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs};
+use crate::cli::{BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs};
 use crate::render::dump_table::DumpTable;
 use crate::render::json::JsonRows;
 
-/// Show what is in a file: batches, index entries, snapshots, checkpoints
+/// Show what is in a file: batches, records, index entries, snapshots, checkpoints
 ///
 /// A `.log` gives one line a batch with every field of its header and its byte position; control
 /// batches say COMMIT or ABORT and the coordinator epoch. Checksums are checked. Other files give
 /// their rows. A directory gives all its files in order; with a filter, those whose rows know of
 /// what is asked. Values are shown as they lie in the
 /// file: -1 where there is no producer, no sequence, no timestamp.
+///
+/// With --records the records of each batch follow it. Records that only Kafka writes are decoded
+/// by the topic of the directory: __consumer_offsets, __transaction_state, __share_group_state,
+/// __remote_log_metadata, __cluster_metadata and its snapshots; so are control records. Other keys
+/// and values are shown as text where they are UTF-8.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   kseg dump /var/lib/kafka/orders-0/00000000000000000000.log
   kseg dump -o ndjson --producer-id 1003 /var/lib/kafka/orders-0
+  kseg dump --records --key-decoder int /var/lib/kafka/orders-0/00000000000000000000.log
 
 Exit status:
   0  done
-  1  done, and a batch or a file is not valid
+  1  done, and a batch, its records or a file are not valid
   2  could not do it: bad usage, unreadable input, no such partition")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
@@ -42,10 +51,102 @@ pub(crate) struct DumpArgs {
     /// Do not check checksums; reads headers only
     #[arg(long)]
     headers_only: bool,
+    /// Look at no more than the first bytes of each .log, as many as these
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
+    #[command(flatten)]
+    records: RecordArgs,
     #[command(flatten)]
     partitions: PartitionFilterArgs,
     #[command(flatten)]
     batches: BatchFilterArgs,
+}
+
+/// How records are shown.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Records")]
+struct RecordArgs {
+    /// Show the records of each batch behind it
+    #[arg(long, conflicts_with = "headers_only")]
+    records: bool,
+    /// How to decode keys
+    #[arg(long, value_enum, value_name = "DECODER", requires = "records", default_value_t = DecoderArg::Auto)]
+    key_decoder: DecoderArg,
+    /// How to decode values
+    #[arg(long, value_enum, value_name = "DECODER", requires = "records", default_value_t = DecoderArg::Auto)]
+    value_decoder: DecoderArg,
+    /// How to show bytes that are no text
+    #[arg(long, value_enum, value_name = "FORM", requires = "records", default_value_t = BytesArg::Base64)]
+    bytes: BytesArg,
+    /// Decode neither records of internal topics nor control records
+    #[arg(long, requires = "records")]
+    raw: bool,
+    /// Take the records for those of this internal topic where the directory does not say so
+    #[arg(
+        long,
+        value_name = "TOPIC",
+        requires = "records",
+        conflicts_with = "raw"
+    )]
+    #[arg(value_parser = parse_internal_topic)]
+    as_topic: Option<InternalTopic>,
+    /// Show sizes in place of keys and values
+    #[arg(long, requires = "records")]
+    sizes_only: bool,
+    /// The most bytes a batch may unpack to
+    #[arg(long, value_name = "BYTES", requires = "records", default_value_t = DEFAULT_MAX_BATCH_BYTES)]
+    max_batch_bytes: usize,
+}
+
+impl RecordArgs {
+    fn options(&self) -> Option<RecordOptions> {
+        self.records.then(|| RecordOptions {
+            key_decoder: self.key_decoder.into(),
+            value_decoder: self.value_decoder.into(),
+            bytes_form: self.bytes.into(),
+            raw: self.raw,
+            internal_topic: self.as_topic,
+            sizes_only: self.sizes_only,
+            max_batch_bytes: self.max_batch_bytes,
+        })
+    }
+}
+
+/// How keys or values are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DecoderArg {
+    /// Text where it is UTF-8, else bytes
+    Auto,
+    /// Text, with marks where it is not UTF-8
+    String,
+    /// A 32-bit integer
+    Int,
+    /// A 64-bit integer
+    Long,
+    /// JSON
+    Json,
+    /// Bytes, even if they are text
+    Bytes,
+}
+
+impl From<DecoderArg> for Decoder {
+    fn from(arg: DecoderArg) -> Self {
+        match arg {
+            DecoderArg::Auto => Self::Auto,
+            DecoderArg::String => Self::String,
+            DecoderArg::Int => Self::Int,
+            DecoderArg::Long => Self::Long,
+            DecoderArg::Json => Self::Json,
+            DecoderArg::Bytes => Self::Bytes,
+        }
+    }
+}
+
+fn parse_internal_topic(name: &str) -> Result<InternalTopic, String> {
+    InternalTopic::from_name(name).ok_or_else(|| {
+        let names = InternalTopic::ALL.map(InternalTopic::name);
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Status> {
@@ -54,9 +155,11 @@ pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Stat
     let options = DumpOptions {
         headers_only: args.headers_only,
         filter,
+        records: args.records.options(),
+        max_bytes: args.max_bytes,
     };
     let mut dump = Dump {
-        sink: Sink::new(context, &options.filter),
+        sink: Sink::new(context, &options),
         options,
         invalid: 0,
     };
@@ -80,12 +183,18 @@ enum Sink {
 }
 
 impl Sink {
-    fn new(context: &Context, filter: &Filter) -> Self {
+    fn new(context: &Context, options: &DumpOptions) -> Self {
         match JsonRows::for_format(context.format, "kseg/dump/v1") {
             Some(json) => Self::Json(json),
             None => {
+                let filter = &options.filter;
                 let is_filtered = filter.narrows_partitions() || filter.narrows_batches();
-                Self::Table(Box::new(DumpTable::new(context.style, is_filtered)))
+                let with_records = options.records.is_some();
+                Self::Table(Box::new(DumpTable::new(
+                    context.style,
+                    is_filtered,
+                    with_records,
+                )))
             }
         }
     }

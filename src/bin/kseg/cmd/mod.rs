@@ -8,6 +8,7 @@ pub(crate) mod ls;
 pub(crate) mod lso;
 pub(crate) mod overview;
 pub(crate) mod producers;
+pub(crate) mod read;
 pub(crate) mod rebuild;
 pub(crate) mod replay;
 pub(crate) mod schema;

@@ -9,6 +9,7 @@ kseg answers from Kafka log directories what the broker would answer
 
   what lies in this directory                  kseg ls PATH
   what is in this file                         kseg dump PATH
+  what would a consumer get                    kseg read PATH
   what does the broker know of each producer   kseg producers PATH
   what would the broker answer to each batch   kseg replay PATH
   was anything lost or stored twice            kseg gaps PATH

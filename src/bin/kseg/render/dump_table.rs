@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use kseg::report::dump::{BatchRow, DamageRow, DumpRow};
+use kseg::report::dump::{BatchRow, DamageRow, DumpRow, RecordRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
+use super::record_lines::{RecordCells, RecordLines};
 use super::text::{bytes, optional, plural, printable, time};
 
 const BATCH_COLUMNS: &[Column] = &[
@@ -114,10 +115,12 @@ pub(crate) struct DumpTable {
     pending: Option<PathBuf>,
     /// The file has been named and no row of it written yet.
     at_heading: bool,
+    /// With records, batches are sentences between them.
+    records: Option<RecordLines>,
 }
 
 impl DumpTable {
-    pub(crate) fn new(style: Style, is_filtered: bool) -> Self {
+    pub(crate) fn new(style: Style, is_filtered: bool, with_records: bool) -> Self {
         Self {
             style,
             listing: None,
@@ -126,6 +129,7 @@ impl DumpTable {
             is_filtered,
             pending: None,
             at_heading: false,
+            records: with_records.then(|| RecordLines::new(style)),
         }
     }
 
@@ -178,8 +182,25 @@ impl DumpTable {
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
         self.name_file(out)?;
-        self.at_heading = false;
+        let is_first = std::mem::replace(&mut self.at_heading, false);
+        match (row, &mut self.records) {
+            (DumpRow::Batch(batch), Some(records)) => {
+                if is_first {
+                    records.headings(out)?;
+                }
+                self.hidden = self.hidden.max(usize::from(records.hides_time()));
+                return batch_line(batch, self.style, out);
+            }
+            (DumpRow::Record(record), Some(records)) => return records.row(&cells(record), out),
+            (_, _) => {}
+        }
+        self.side_row(row, out)
+    }
+
+    /// A row with columns of its kind.
+    fn side_row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {
         let (kind, cells) = match row {
+            DumpRow::Record(_) => return Ok(()),
             DumpRow::Damage(damage) => {
                 return writeln!(out, "{}", self.style.bad(&damage_line(damage)));
             }
@@ -278,6 +299,59 @@ impl DumpTable {
             valid,
         ]
     }
+}
+
+/// What a line shows of a record; a control record says what it is in place of its key.
+fn cells<'r, 'a>(record: &'r RecordRow<'a>) -> RecordCells<'r, 'a> {
+    let sizes_only = record.headers.keys_only;
+    let size = |size: i32| sizes_only.then_some(i64::from(size));
+    RecordCells {
+        offset: record.offset,
+        timestamp: record.timestamp,
+        key: &record.key,
+        value: &record.value,
+        headers: &record.headers,
+        key_size: size(record.key_size),
+        value_size: size(record.value_size),
+    }
+}
+
+/// A batch in one line, for listings whose columns are those of records.
+fn batch_line(batch: &BatchRow<'_>, style: Style, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "batch {}", batch.base_offset)?;
+    if batch.last_offset != batch.base_offset {
+        write!(out, "..{}", batch.last_offset)?;
+    }
+    write!(out, " at {}", batch.position)?;
+    match batch.count {
+        Some(1) => out.write_all(b": 1 record")?,
+        Some(count) => write!(out, ": {count} records")?,
+        None => {}
+    }
+    if let (Some(id), Some(epoch)) = (batch.producer_id, batch.producer_epoch)
+        && id >= 0
+    {
+        write!(out, ", producer {id} epoch {epoch}")?;
+    }
+    if let (Some(first), Some(last)) = (batch.base_sequence, batch.last_sequence)
+        && first >= 0
+    {
+        write!(out, ", sequences {first}")?;
+        if first != last {
+            write!(out, "..{last}")?;
+        }
+    }
+    write!(out, ", {}", what(batch))?;
+    if batch.compression_type != "none" {
+        write!(out, ", {}", batch.compression_type)?;
+    }
+    if batch.magic < 2 {
+        write!(out, ", magic {}", batch.magic)?;
+    }
+    if batch.is_valid == Some(false) {
+        write!(out, ", {}", style.bad("BAD CRC"))?;
+    }
+    out.write_all(b"\n")
 }
 
 /// Where the damage is, how much of it and what; an undecodable file says the first two itself.

@@ -6,10 +6,15 @@ use serde::Serialize;
 
 use crate::cli::OutputFormat;
 
+/// Space for a result that is kept for the next.
+const MAX_KEPT: usize = 16 * 1024 * 1024;
+
 /// Writes results one after another without keeping them.
 pub(crate) struct JsonRows {
     form: Form,
     any: bool,
+    /// One result: serialising makes many small pieces, which memory takes best.
+    buffer: Vec<u8>,
 }
 
 enum Form {
@@ -32,6 +37,7 @@ impl JsonRows {
         Self {
             form: Form::Document { schema },
             any: false,
+            buffer: Vec::new(),
         }
     }
 
@@ -40,6 +46,7 @@ impl JsonRows {
         Self {
             form: Form::Lines,
             any: false,
+            buffer: Vec::new(),
         }
     }
 
@@ -53,11 +60,18 @@ impl JsonRows {
             }
         }
         self.any = true;
-        serde_json::to_writer(&mut *out, row)?;
+        self.buffer.clear();
+        serde_json::to_writer(&mut self.buffer, row)?;
         match self.form {
-            Form::Document { .. } => Ok(()),
-            Form::Lines => out.write_all(b"\n"),
+            Form::Document { .. } => {}
+            Form::Lines => self.buffer.push(b'\n'),
         }
+        out.write_all(&self.buffer)?;
+        // A row of a large record should not keep its space.
+        if self.buffer.capacity() > MAX_KEPT {
+            self.buffer = Vec::new();
+        }
+        Ok(())
     }
 
     /// Ends the output.

@@ -3,6 +3,8 @@
 pub(crate) mod columns;
 pub(crate) mod dump_table;
 pub(crate) mod json;
+pub(crate) mod read_table;
+pub(crate) mod record_lines;
 pub(crate) mod replay_table;
 pub(crate) mod summary;
 pub(crate) mod text;

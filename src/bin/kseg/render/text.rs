@@ -12,6 +12,40 @@ pub(crate) fn time(millis: i64) -> String {
     }
 }
 
+/// The last second that [`jiff::Timestamp`] has, and not to its end.
+const LAST_WHOLE_SECOND: i64 = 253_402_207_200;
+
+/// Writes [`time`], keeping the text up to the second: neighbours in a log share it.
+#[derive(Debug, Default)]
+pub(crate) struct TimeWriter {
+    second: i64,
+    text: String,
+}
+
+impl TimeWriter {
+    /// Appends the time to `line`.
+    pub(crate) fn push(&mut self, line: &mut String, millis: i64) {
+        let second = millis.div_euclid(1000);
+        if self.text.is_empty() || self.second != second {
+            let text = time(second.saturating_mul(1000));
+            match text.strip_suffix(".000Z") {
+                Some(text) if (0..LAST_WHOLE_SECOND).contains(&second) => {
+                    self.second = second;
+                    text.clone_into(&mut self.text);
+                }
+                Some(_) | None => return line.push_str(&time(millis)),
+            }
+        }
+        line.push_str(&self.text);
+        line.push('.');
+        let rest = u32::try_from(millis.rem_euclid(1000)).unwrap_or(0);
+        for place in [100, 10, 1] {
+            line.push(char::from_digit(rest / place % 10, 10).unwrap_or('0'));
+        }
+        line.push('Z');
+    }
+}
+
 /// A time, or `-`.
 pub(crate) fn optional_time(millis: Option<i64>) -> String {
     millis.map_or_else(|| "-".to_owned(), time)
@@ -124,6 +158,18 @@ mod tests {
         ];
         for (millis, text) in cases {
             assert_eq!(duration(millis), text);
+        }
+    }
+
+    #[test]
+    fn times_one_after_another_are_the_same() {
+        let mut writer = TimeWriter::default();
+        let near = [0, 1, 999, 1000, 1_795_968_162_862, 1_795_968_162_863];
+        let far = [-1, -2, -1000, i64::MAX, i64::MIN, 5, 253_402_207_200_999];
+        for millis in near.into_iter().chain(far) {
+            let mut line = String::new();
+            writer.push(&mut line, millis);
+            assert_eq!(line, time(millis));
         }
     }
 

@@ -403,6 +403,24 @@ const CASES: &[Case] = &[
     ),
     case("gaps-healthy", "gaps s02-txn-tv2/data"),
     case("gaps-forgotten", "gaps s12-expired-producers/data"),
+    // read, and records
+    case("read-help", "read --help"),
+    case("read-committed", "read s02-txn-tv2/data/tx-1"),
+    wide(
+        "read-uncommitted-80",
+        80,
+        "read --isolation-level read_uncommitted --to-offset 30 s02-txn-tv2/data/tx-1",
+    ),
+    case("read-count", "read --count s02-txn-tv2/data/tx-1"),
+    case("read-bad-crc", "read incidents/bad-crc/data"),
+    case(
+        "dump-records",
+        "dump --records --to-offset 12 s02-txn-tv2/data/tx-0/00000000000000000000.log",
+    ),
+    case(
+        "dump-records-internal",
+        "dump --records -o ndjson --to-offset 3 s02-txn-tv2/data/__transaction_state-0/00000000000000000000.log",
+    ),
     // txns
     case("txns-help", "txns --help"),
     case(

@@ -109,6 +109,15 @@ impl Validator<'_> {
                     }
                     true
                 }
+                "additionalProperties" => {
+                    let known = schema.get("properties").and_then(Value::as_object);
+                    for (key, value) in value.as_object().into_iter().flatten() {
+                        if known.is_none_or(|known| !known.contains_key(key)) {
+                            self.check(rule, value, &format!("{place}.{key}"))?;
+                        }
+                    }
+                    true
+                }
                 "required" => {
                     let keys = rule.as_array().unwrap().iter();
                     let missing = keys.filter(|key| value.get(key.as_str().unwrap()).is_none());

@@ -147,7 +147,10 @@ impl<'f> BatchWalk<'f> {
             Some(map) => slice_at(map, position, HEADER_SIZE),
             None => self.window.at(self.file, position, HEADER_SIZE)?,
         };
-        let readable = ReadableFields::from_prefix(head);
+        let mut seen = [0; HEADER_SIZE];
+        let seen = copy_of(head, &mut seen);
+        let readable = ReadableFields::from_prefix(seen);
+        let head = seen;
         // Fewer zeros than this may as well be the first bytes of a torn batch's offset.
         let head_is_zero =
             head.len() >= HEADER_SIZE_UP_TO_MAGIC && head.iter().all(|byte| *byte == 0);
@@ -170,7 +173,7 @@ impl<'f> BatchWalk<'f> {
                 } else {
                     self.resync.pass_over(self.file, position, kind, readable)?
                 };
-                self.file.check_not_cut()?;
+                self.file.check_settled(position, seen)?;
                 if damage.kind == DamageKind::TornTail && self.file.is_growing() {
                     return Ok(Found::BeingWritten {
                         size_in_bytes: available,
@@ -251,6 +254,15 @@ fn fetch_ahead(map: &[u8], start: usize, size: u64) {
             ahead += CACHE_LINE;
         }
     }
+}
+
+/// The bytes of `from` that fit `to`, copied there: a map may change under a borrow.
+fn copy_of<'a>(from: &[u8], to: &'a mut [u8]) -> &'a [u8] {
+    let size = from.len().min(to.len());
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+    to.get(..size).unwrap_or_default()
 }
 
 pub(super) fn slice_at(bytes: &[u8], position: u64, len: usize) -> &[u8] {
@@ -449,9 +461,20 @@ impl<'w> Batch<'w> {
     pub fn is_valid(&self) -> Result<bool, Error> {
         let is_valid = self.compute_crc()? == self.header.crc();
         if !is_valid {
-            self.file.check_not_cut()?;
+            self.check_settled()?;
         }
         Ok(is_valid)
+    }
+
+    /// Looks once more at a batch whose checksum is wrong, once a writer has got on.
+    #[cold]
+    fn check_settled(&self) -> Result<(), Error> {
+        self.file
+            .check_settled(self.position, self.header.as_array().as_slice())?;
+        if self.compute_crc()? == self.header.crc() {
+            return Err(self.file.changed());
+        }
+        Ok(())
     }
 
     /// The first control record of the batch; `None` in a data batch, in a control batch that
@@ -578,7 +601,7 @@ impl<'w> LegacyEntry<'w> {
     pub fn is_valid(&self) -> Result<bool, Error> {
         let is_valid = self.compute_crc()? == self.header.crc();
         if !is_valid {
-            self.file.check_not_cut()?;
+            self.file.check_settled(self.position, self.head)?;
         }
         Ok(is_valid)
     }

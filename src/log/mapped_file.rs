@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use memmap2::Mmap;
 
@@ -36,6 +36,8 @@ pub enum Io {
 const RECENT_WRITE: Duration = Duration::from_secs(2);
 /// How long a write may rest between two of its pieces, and how often to look meanwhile.
 const WRITE_PAUSE: Duration = Duration::from_millis(100);
+/// What a writer is given to finish what it is doing, before bytes are called wrong.
+const SETTLING: Duration = Duration::from_millis(20);
 const WRITE_POLL: Duration = Duration::from_millis(2);
 
 /// An open file whose length was fixed when it was opened: bytes that a broker appends later
@@ -44,6 +46,8 @@ const WRITE_POLL: Duration = Duration::from_millis(2);
 pub struct MappedFile {
     path: PathBuf,
     len: u64,
+    /// When the file had last been written to as it was opened.
+    modified: Option<SystemTime>,
     bytes: Bytes,
 }
 
@@ -72,6 +76,7 @@ impl MappedFile {
             });
         }
         let len = metadata.len();
+        let modified = metadata.modified().ok();
         let bytes = match io {
             Io::Mmap if len > 0 => Self::map(file, len),
             Io::Mmap | Io::Read => Bytes::File(file),
@@ -79,6 +84,7 @@ impl MappedFile {
         Ok(Self {
             path: path.to_owned(),
             len,
+            modified,
             bytes,
         })
     }
@@ -194,6 +200,29 @@ impl MappedFile {
         }
     }
 
+    /// As [`MappedFile::check_not_cut`], for bytes that look wrong: where the file has been written
+    /// to since it was opened, it lets the writer get on and looks at them once more.
+    ///
+    /// A follower that truncates and writes again has the file as long as before within an
+    /// instant; what was seen in between are zeros that are not there any more.
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`] if the bytes at `position` are no longer those in `seen`.
+    pub fn check_settled(&self, position: u64, seen: &[u8]) -> Result<(), Error> {
+        self.check_not_cut()?;
+        let modified = self.metadata().and_then(|it| it.modified().ok());
+        if modified == self.modified {
+            return Ok(());
+        }
+        std::thread::sleep(SETTLING);
+        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes;
+        let mut now = vec![0; seen.len()];
+        match file.read_exact_at(&mut now, position) {
+            Ok(()) if now == seen => Ok(()),
+            Ok(()) | Err(_) => Err(self.changed()),
+        }
+    }
+
     fn current_len(&self) -> Option<u64> {
         Some(self.metadata()?.len())
     }
@@ -203,7 +232,7 @@ impl MappedFile {
         file.metadata().ok()
     }
 
-    fn changed(&self) -> Error {
+    pub(super) fn changed(&self) -> Error {
         Error::ChangedWhileReading {
             path: self.path.clone(),
         }

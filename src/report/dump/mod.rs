@@ -1,4 +1,5 @@
-//! What lies in a file: one row a batch, one row a record if asked, one row an entry of a side file.
+//! What lies in a file: one row a batch, one row a record if asked, one row an entry of a side
+//! file.
 //!
 //! [`dump_log`] walks a `.log`, [`dump_side_file`] decodes any other file; both hand out rows one
 //! at a time.

@@ -70,13 +70,16 @@ struct RecordArgs {
     #[arg(long, conflicts_with = "headers_only")]
     records: bool,
     /// How to decode keys
-    #[arg(long, value_enum, value_name = "DECODER", requires = "records", default_value_t = DecoderArg::Auto)]
+    #[arg(long, value_enum, value_name = "DECODER", requires = "records")]
+    #[arg(default_value_t = DecoderArg::Auto)]
     key_decoder: DecoderArg,
     /// How to decode values
-    #[arg(long, value_enum, value_name = "DECODER", requires = "records", default_value_t = DecoderArg::Auto)]
+    #[arg(long, value_enum, value_name = "DECODER", requires = "records")]
+    #[arg(default_value_t = DecoderArg::Auto)]
     value_decoder: DecoderArg,
     /// How to show bytes that are no text
-    #[arg(long, value_enum, value_name = "FORM", requires = "records", default_value_t = BytesArg::Base64)]
+    #[arg(long, value_enum, value_name = "FORM", requires = "records")]
+    #[arg(default_value_t = BytesArg::Base64)]
     bytes: BytesArg,
     /// Decode neither records of internal topics nor control records
     #[arg(long, requires = "records")]
@@ -94,7 +97,8 @@ struct RecordArgs {
     #[arg(long, requires = "records")]
     sizes_only: bool,
     /// The most bytes a batch may unpack to
-    #[arg(long, value_name = "BYTES", requires = "records", default_value_t = DEFAULT_MAX_BATCH_BYTES)]
+    #[arg(long, value_name = "BYTES", requires = "records")]
+    #[arg(default_value_t = DEFAULT_MAX_BATCH_BYTES)]
     max_batch_bytes: usize,
 }
 

@@ -6,6 +6,7 @@ use super::batches::{BatchWalk, Entry};
 use super::mapped_file::MappedFile;
 use super::partition_dir::{PartitionDir, SegmentFiles};
 use super::{Error, Io};
+use crate::format::offset_index::OffsetIndexRows;
 
 /// The segment an entry lies in.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,17 @@ pub fn walk_partition<E: From<Error>>(
     dir: &PartitionDir,
     io: Io,
     first_segment: usize,
+    visit: impl FnMut(SegmentAt<'_>, Entry<'_>) -> Result<ControlFlow<()>, E>,
+) -> Result<Vec<usize>, E> {
+    walk_from(dir, io, first_segment, |_, _| Ok(0), visit)
+}
+
+/// As [`walk_partition`], beginning in the first segment where `start` says.
+fn walk_from<E: From<Error>>(
+    dir: &PartitionDir,
+    io: Io,
+    first_segment: usize,
+    start: impl Fn(&SegmentFiles, &MappedFile) -> Result<u64, Error>,
     mut visit: impl FnMut(SegmentAt<'_>, Entry<'_>) -> Result<ControlFlow<()>, E>,
 ) -> Result<Vec<usize>, E> {
     let mut vanished = Vec::new();
@@ -45,7 +57,12 @@ pub fn walk_partition<E: From<Error>>(
             file: &opened.name,
             size_in_bytes: opened.file.len(),
         };
-        let mut walk = BatchWalk::new(&opened.file);
+        let position = if index == first_segment {
+            start(segment, &opened.file)?
+        } else {
+            0
+        };
+        let mut walk = BatchWalk::starting_at(&opened.file, position);
         while let Some(entry) = walk.next_entry() {
             if visit(at, entry?)?.is_break() {
                 return Ok(vanished);
@@ -111,7 +128,9 @@ pub fn find_batch(dir: &PartitionDir, io: Io, offset: i64) -> Result<Option<Batc
         .segments
         .partition_point(|segment| segment.base_offset <= offset);
     let mut found = None;
-    walk_partition(dir, io, after.saturating_sub(1), |at, entry| {
+    let start =
+        |segment: &SegmentFiles, log: &MappedFile| start_near(dir, io, segment, log, offset);
+    walk_from(dir, io, after.saturating_sub(1), start, |at, entry| {
         let place = |base_offset, position, max_timestamp| BatchPlace {
             base_offset,
             max_timestamp,
@@ -138,4 +157,41 @@ pub fn find_batch(dir: &PartitionDir, io: Io, offset: i64) -> Result<Option<Batc
         Ok(ControlFlow::Break(()))
     })?;
     Ok(found)
+}
+
+/// Where to begin looking for `offset` in a segment: at the last batch before it that the `.index`
+/// knows. The index is only a hint: unless a batch with a right checksum lies there that ends
+/// before the offset, the search begins at the front.
+fn start_near(
+    dir: &PartitionDir,
+    io: Io,
+    segment: &SegmentFiles,
+    log: &MappedFile,
+    offset: i64,
+) -> Result<u64, Error> {
+    let Some(index) = segment.offset_index.and_then(|index| dir.file(index)) else {
+        return Ok(0);
+    };
+    let Ok(index) = MappedFile::open(&dir.file_path(index), io) else {
+        return Ok(0);
+    };
+    let bytes = index.read_all()?;
+    let rows = OffsetIndexRows::decode(&bytes).rows();
+    let after = rows.partition_point(|row| row.offset(segment.base_offset) < offset);
+    let Some(row) = after.checked_sub(1).and_then(|before| rows.get(before)) else {
+        return Ok(0);
+    };
+    let position = u64::try_from(row.position()).unwrap_or(0);
+    let mut walk = BatchWalk::starting_at(log, position);
+    match walk.next_entry() {
+        Some(Ok(Entry::Batch(batch)))
+            if batch.position == position
+                && batch.header.base_offset() >= segment.base_offset
+                && batch.header.last_offset() < offset
+                && batch.is_valid()? =>
+        {
+            Ok(position)
+        }
+        _ => Ok(0),
+    }
 }

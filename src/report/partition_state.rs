@@ -120,7 +120,8 @@ pub fn load_partition_state(
     } else {
         loaded.take_newest_snapshot(dir, log_start_offset, options)?;
     }
-    let log_end_offset = loaded.replay(dir, log_start_offset, options)?;
+    let known = options.high_watermark.or(checkpoints.high_watermark);
+    let log_end_offset = loaded.replay(dir, log_start_offset, known, options)?;
     if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
         loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
     }
@@ -273,6 +274,7 @@ impl Loaded {
         &mut self,
         dir: &PartitionDir,
         log_start_offset: i64,
+        high_watermark: Option<i64>,
         options: StateOptions,
     ) -> Result<i64, Error> {
         let from = self.snapshot.unwrap_or(log_start_offset);
@@ -280,6 +282,7 @@ impl Loaded {
             .segments
             .partition_point(|segment| segment.base_offset <= from);
         let limit = options.at_offset.unwrap_or(i64::MAX);
+        let replicated = high_watermark.map_or(i64::MAX, |it| it.max(log_start_offset));
         let mut end = dir
             .segments
             .last()
@@ -306,6 +309,11 @@ impl Loaded {
                         base_offset,
                         refusal,
                     });
+                }
+                // What is replicated is dropped as it comes, or a log of many transactions
+                // would be kept whole until its end.
+                if batch.header.attributes().is_control() {
+                    self.manager.on_high_watermark_updated(replicated);
                 }
             }
             Ok(ControlFlow::Continue(()))

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::fast_json::write_row;
 use crate::cli::OutputFormat;
 
 /// Space for a result that is kept for the next.
@@ -61,7 +62,7 @@ impl JsonRows {
         }
         self.any = true;
         self.buffer.clear();
-        serde_json::to_writer(&mut self.buffer, row)?;
+        write_row(&mut self.buffer, row)?;
         match self.form {
             Form::Document { .. } => {}
             Form::Lines => self.buffer.push(b'\n'),

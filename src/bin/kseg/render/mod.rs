@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod dump_table;
+pub(crate) mod fast_json;
 pub(crate) mod json;
 pub(crate) mod read_table;
 pub(crate) mod record_lines;

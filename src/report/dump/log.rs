@@ -161,7 +161,7 @@ fn bad_records<'a>(batch: &BatchRow<'a>, bad: &BadRecords) -> DumpRow<'a> {
         producer_epoch: batch.producer_epoch,
         base_sequence: batch.base_sequence,
         ..DamageRow::new(
-            batch.source,
+            batch.source(),
             bad.kind,
             batch.position,
             batch.size_in_bytes,
@@ -197,7 +197,9 @@ fn batch_row<'a>(
     let is_valid = if check { Some(batch.is_valid()?) } else { None };
     let has_horizon = attributes.has_delete_horizon();
     Ok(BatchRow {
-        source,
+        topic: source.topic,
+        partition: source.partition,
+        file: source.file,
         position: batch.position,
         size_in_bytes: batch.size_in_bytes(),
         base_offset: header.base_offset(),
@@ -246,7 +248,9 @@ fn legacy_row<'a>(
     let header = entry.header;
     let is_valid = if check { Some(entry.is_valid()?) } else { None };
     Ok(BatchRow {
-        source,
+        topic: source.topic,
+        partition: source.partition,
+        file: source.file,
         position: entry.position,
         size_in_bytes: entry.size_in_bytes(),
         base_offset: header.offset(),

@@ -78,7 +78,9 @@ impl RecordRows {
             not_decoded,
         } = self.shown(batch.is_control, control_type, record);
         RecordRow {
-            source: batch.source,
+            topic: batch.topic,
+            partition: batch.partition,
+            file: batch.file,
             position: batch.position,
             base_offset: batch.base_offset,
             offset: record.offset,

@@ -53,9 +53,12 @@ pub enum DumpRow<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BatchRow<'a> {
-    /// Where the row comes from.
-    #[serde(flatten)]
-    pub source: Source<'a>,
+    /// Topic, as the directory's name says; null if that is no partition's name.
+    pub topic: Option<&'a str>,
+    /// Partition number, as the directory's name says.
+    pub partition: Option<i32>,
+    /// Name of the file.
+    pub file: &'a str,
     /// Byte position in the file.
     pub position: u64,
     /// Bytes of the whole batch.
@@ -110,9 +113,12 @@ pub struct BatchRow<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RecordRow<'a> {
-    /// Where the row comes from.
-    #[serde(flatten)]
-    pub source: Source<'a>,
+    /// Topic, as the directory's name says; null if that is no partition's name.
+    pub topic: Option<&'a str>,
+    /// Partition number, as the directory's name says.
+    pub partition: Option<i32>,
+    /// Name of the file.
+    pub file: &'a str,
     /// Byte position of the batch in the file.
     pub position: u64,
     /// Base offset of the batch.
@@ -157,6 +163,18 @@ pub struct RecordRow<'a> {
     pub crc: Option<u32>,
     /// Whether that is right.
     pub is_valid: Option<bool>,
+}
+
+impl<'a> BatchRow<'a> {
+    /// Where the row comes from.
+    #[must_use]
+    pub fn source(&self) -> Source<'a> {
+        Source {
+            topic: self.topic,
+            partition: self.partition,
+            file: self.file,
+        }
+    }
 }
 
 /// Bytes that are no batch.

@@ -33,9 +33,10 @@ struct Inside<'a> {
     end: &'static [u8],
 }
 
+#[inline]
 fn write_text(out: &mut Vec<u8>, text: &str) -> Result<(), Error> {
-    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
+    if is_plain(text.as_bytes()) {
+        out.reserve(text.len() + 2);
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
@@ -45,8 +46,37 @@ fn write_text(out: &mut Vec<u8>, text: &str) -> Result<(), Error> {
     }
 }
 
+/// Whether nothing in a text has to be escaped; now and then false although nothing has to be.
+/// Looks at eight bytes at once.
+#[inline]
+fn is_plain(text: &[u8]) -> bool {
+    let escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    let (words, rest) = text.as_chunks::<8>();
+    let mut found = 0;
+    for word in words {
+        found |= escaped_in(u64::from_be_bytes(*word));
+    }
+    match text.last_chunk::<8>() {
+        Some(last) => found |= escaped_in(u64::from_be_bytes(*last)),
+        None => return !rest.iter().fold(false, |any, byte| any | escaped(*byte)),
+    }
+    found == 0
+}
+
+/// Not 0 if one of eight bytes is a control character, a quote or a backslash.
+#[inline]
+fn escaped_in(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGH
+}
+
 /// `"name":` of a field or variant; those are words of this program.
+#[inline]
 fn write_name(out: &mut Vec<u8>, name: &'static str) {
+    out.reserve(name.len() + 3);
     out.push(b'"');
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");

@@ -336,6 +336,18 @@ impl RecordBatchHeader {
     }
 }
 
+/// The checksum of a whole batch, from its first byte to its last, to be compared with the stored
+/// one.
+///
+/// CRC-32C here is CRC-32/ISCSI there. This library takes 1.2 times less than the `crc32c` crate
+/// on batches of some hundred bytes and 1.4 times less on 16 KiB (`benches/walk`), and cannot go
+/// on from a checksum, which [`RecordBatchHeader::compute_crc`] needs.
+#[must_use]
+#[inline]
+pub fn compute_crc(batch: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(batch.get(CRC_START..).unwrap_or_default())
+}
+
 /// `sequence + increment`, where 0 follows 2147483647 (`DefaultRecordBatch.incrementSequence`).
 #[must_use]
 #[inline]
@@ -667,6 +679,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn both_ways_to_the_checksum_agree(batch in proptest::collection::vec(any::<u8>(), 61..2000)) {
+            let (header, records) = batch.split_at(HEADER_SIZE);
+            let header = RecordBatchHeader::ref_from(header).unwrap();
+            prop_assert_eq!(compute_crc(&batch), header.compute_crc(records));
+        }
+
         #[test]
         fn any_header_survives(bytes: [u8; HEADER_SIZE], more: Vec<u8>) {
             let header = *RecordBatchHeader::ref_from(&bytes).unwrap();

@@ -10,8 +10,8 @@ use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::legacy_record::{self, LegacyRecordHeader};
 use crate::format::record::Record;
 use crate::format::record_batch::{
-    CRC_START, HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH,
-    RecordBatchHeader,
+    self, CRC_START, HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_V2,
+    MIN_BATCH_LENGTH, RecordBatchHeader,
 };
 
 /// Batches up to this size are small enough for the next header to be worth fetching ahead.
@@ -436,7 +436,7 @@ impl<'w> Batch<'w> {
     #[inline]
     pub fn compute_crc(&self) -> Result<u32, Error> {
         let crc = match self.whole() {
-            Some(whole) => crc32c::crc32c(whole.get(CRC_START..).unwrap_or_default()),
+            Some(whole) => record_batch::compute_crc(whole),
             None => self.compute_crc_by_pieces()?,
         };
         self.file.check_unchanged()?;

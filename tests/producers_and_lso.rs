@@ -21,6 +21,7 @@ use kseg::log::partition_walk::walk_partition;
 use kseg::report::lso::{LsoRow, lso};
 use kseg::report::partition_state::{StateOptions, load_partition_state};
 use kseg::report::producers::{ProducerRow, producers};
+use kseg::state::Expiration;
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -484,6 +485,56 @@ fn incidents_have_their_offsets_and_producers() {
         wrong.join("\n")
     );
     assert!(compared > 250 && exact > 50, "{compared} {exact}");
+}
+
+/// As loaded, the producers are those of a broker that starts on the directory after a clean stop,
+/// also where the newest snapshot lies above a log end that was cut.
+#[test]
+fn incidents_are_loaded_as_after_a_clean_stop() {
+    let mut compared = 0;
+    let mut wrong = Vec::new();
+    for incident in dirs(&root().join("fixtures/incidents")) {
+        let expected = json(&incident.join("expected.json"));
+        let expiration = Some(Expiration {
+            now_ms: expected["asOfMs"].as_i64().unwrap(),
+            producer_id_expiration_ms: expected["producerIdExpirationMs"].as_i64().unwrap(),
+        });
+        let options = StateOptions {
+            expiration,
+            ..StateOptions::default()
+        };
+        let name = incident.file_name().unwrap().to_str().unwrap();
+        for (path, facts) in expected["partitions"].as_object().unwrap() {
+            let broker = &facts["brokerOnCleanStart"];
+            let partition = incident.join("data").join(path);
+            let has_snapshot = fs::read_dir(&partition).unwrap().any(|file| {
+                file.unwrap()
+                    .path()
+                    .extension()
+                    .is_some_and(|it| it == "snapshot")
+            });
+            // Without any snapshot a clean start forgets all; kseg replays the log and says so.
+            if broker["loads"] != true || !has_snapshot || is_loaded_differently(&partition) {
+                continue;
+            }
+            let theirs = broker["producers"].as_array().unwrap();
+            let rows = producer_rows(&partition, options);
+            let ours: Vec<Value> = rows.iter().map(incident_producer).collect();
+            compared += 1;
+            if theirs != &ours {
+                wrong.push(format!(
+                    "{name}/{path}:\n  Kafka {theirs:?}\n  kseg  {ours:?}"
+                ));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {compared} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(compared > 40, "{compared}");
 }
 
 /// Where Kafka had to recover a segment to load a copy, the state went through a snapshot: the

@@ -279,11 +279,13 @@ impl PartitionLog {
     /// # Errors
     /// If a task fails. A time in the past only runs what is due now.
     pub fn advance_clock_to(&mut self, now_ms: i64) -> Result<(), Error> {
+        self.background.scheduler.skip_idle_turns(now_ms);
         while let Some(due_ms) = self.background.scheduler.next_due_ms()
             && due_ms <= now_ms
         {
             self.background.now_ms = self.background.now_ms.max(due_ms);
             self.run_due_tasks()?;
+            self.background.scheduler.skip_idle_turns(now_ms);
         }
         self.background.now_ms = self.background.now_ms.max(now_ms);
         self.run_due_tasks()

@@ -60,6 +60,17 @@ impl Scheduler {
         self.tasks.iter().map(|task| task.due_ms).min()
     }
 
+    /// Passes over the turns up to `now_ms` but the last of a task that comes again, where nothing
+    /// else is to be done in between: forgetting idle producers once, later, forgets the same ones.
+    pub(super) fn skip_idle_turns(&mut self, now_ms: i64) {
+        if let [only] = self.tasks.as_mut_slice()
+            && let Some(period_ms) = only.period_ms.map(|period_ms| period_ms.max(1))
+            && let Some(ahead_ms) = now_ms.checked_sub(only.due_ms).filter(|it| *it > 0)
+        {
+            only.due_ms += ahead_ms / period_ms * period_ms;
+        }
+    }
+
     /// The next task that is due; one that comes again is put back by this.
     pub(super) fn take_due(&mut self, now_ms: i64) -> Option<Task> {
         let (index, next) = self
@@ -72,11 +83,15 @@ impl Scheduler {
         }
         let taken = match next.period_ms {
             None => self.tasks.swap_remove(index).task,
-            Some(period_ms) => {
-                let again = self.tasks.get_mut(index)?;
-                again.due_ms = again.due_ms.saturating_add(period_ms.max(1));
-                again.task.clone()
-            }
+            Some(period_ms) => match next.due_ms.checked_add(period_ms.max(1)) {
+                Some(due_ms) => {
+                    let again = self.tasks.get_mut(index)?;
+                    again.due_ms = due_ms;
+                    again.task.clone()
+                }
+                // There is no later time.
+                None => self.tasks.swap_remove(index).task,
+            },
         };
         Some(taken)
     }

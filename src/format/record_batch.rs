@@ -680,7 +680,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_to_the_checksum_agree(batch in proptest::collection::vec(any::<u8>(), 61..2000)) {
+        fn both_ways_to_the_checksum_agree(
+            batch in proptest::collection::vec(any::<u8>(), 61..2000),
+        ) {
             let (header, records) = batch.split_at(HEADER_SIZE);
             let header = RecordBatchHeader::ref_from(header).unwrap();
             prop_assert_eq!(compute_crc(&batch), header.compute_crc(records));

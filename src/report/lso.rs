@@ -167,9 +167,7 @@ fn held_by(
         position: place.as_ref().map(|place| place.position),
         file: place.map(|place| place.file),
         abort_command: match (txn.last_offset, dir.topic(), dir.partition()) {
-            (None, Some(topic), Some(partition)) => {
-                Some(abort_command(topic, partition, first_offset))
-            }
+            (None, Some(topic), Some(partition)) => abort_command(topic, partition, first_offset),
             (Some(_), _, _) | (None, None, _) | (None, Some(_), None) => None,
         },
     })
@@ -177,16 +175,23 @@ fn held_by(
 
 /// The command that has the broker look up the producer of an open transaction and abort it
 /// (KIP-664).
+///
+/// `None` for a topic name that Kafka does not allow (`Topic.validate`): a directory may have any
+/// name, and this line is made to be pasted into a shell.
 #[must_use]
-pub fn abort_command(topic: &str, partition: i32, start_offset: i64) -> String {
-    format!(
-        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} \
-         --partition {partition} --start-offset {start_offset}"
-    )
+pub fn abort_command(topic: &str, partition: i32, start_offset: i64) -> Option<String> {
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    topic.bytes().all(is_legal).then(|| {
+        format!(
+            "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} \
+             --partition {partition} --start-offset {start_offset}"
+        )
+    })
 }
 
-/// The last stable offset by the log alone, and why it differs, where a transaction is known to
-/// the snapshot alone.
+/// The last stable offset by the log alone, and why it differs: where a transaction is known to
+/// the snapshot alone, or the snapshot was taken above the high watermark and so has forgotten
+/// transactions that had ended.
 fn replayed(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
@@ -197,24 +202,28 @@ fn replayed(
         .manager
         .ongoing_txns()
         .find(|txn| txn.first_offset.message_offset < state.log_start_offset);
-    let (Some(gone), false) = (gone, options.from_scratch) else {
-        return Ok(None);
+    let high_watermark = state.offsets.high_watermark();
+    let above = state.snapshot.filter(|&snapshot| snapshot > high_watermark);
+    let why = match (gone, above) {
+        (_, _) if options.from_scratch => return Ok(None),
+        (Some(gone), _) => format!(
+            "the snapshot has an open transaction of producer {} from offset {}, and the log \
+             begins at {}",
+            gone.producer_id, gone.first_offset.message_offset, state.log_start_offset
+        ),
+        (None, Some(snapshot)) => format!(
+            "the snapshot at {snapshot} has forgotten transactions whose marker is not below the \
+             high watermark {high_watermark}"
+        ),
+        (None, None) => return Ok(None),
     };
     let options = StateOptions {
         from_scratch: true,
         ..options
     };
-    let Some(replayed) = load_partition_state(dir, checkpoints, options)? else {
-        return Ok(None);
-    };
-    let replayed = replayed.offsets.last_stable_offset();
-    if replayed == state.offsets.last_stable_offset() {
-        return Ok(None);
-    }
-    let why = format!(
-        "the snapshot has an open transaction of producer {} from offset {}, and the log begins \
-         at {}",
-        gone.producer_id, gone.first_offset.message_offset, state.log_start_offset
-    );
-    Ok(Some((replayed, why)))
+    let replayed = load_partition_state(dir, checkpoints, options)?;
+    let replayed = replayed.map(|it| it.offsets.last_stable_offset());
+    Ok(replayed
+        .filter(|it| *it != state.offsets.last_stable_offset())
+        .map(|it| (it, why)))
 }

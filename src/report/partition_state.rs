@@ -114,14 +114,15 @@ pub fn load_partition_state(
         return Ok(None);
     };
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
-    let mut loaded = Loaded::default();
-    if options.from_scratch {
-        loaded.manager.load_without_snapshot(log_start_offset);
-    } else {
-        loaded.take_newest_snapshot(dir, log_start_offset, options)?;
-    }
     let known = options.high_watermark.or(checkpoints.high_watermark);
-    let log_end_offset = loaded.replay(dir, log_start_offset, known, options)?;
+    let limit = options.at_offset.unwrap_or(i64::MAX);
+    let (mut loaded, mut log_end_offset) =
+        Loaded::up_to(limit, dir, log_start_offset, known, options)?;
+    // A log that was cut: a broker deletes snapshots above the log end and takes an older one.
+    if loaded.snapshot.is_some_and(|it| it > log_end_offset) {
+        (loaded, log_end_offset) =
+            Loaded::up_to(log_end_offset, dir, log_start_offset, known, options)?;
+    }
     if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
         loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
     }
@@ -225,14 +226,32 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// The newest snapshot a broker would use, at or below the offset asked for.
+    /// The state from the newest usable snapshot at or below `end`, and the end of the log.
+    fn up_to(
+        end: i64,
+        dir: &PartitionDir,
+        log_start_offset: i64,
+        high_watermark: Option<i64>,
+        options: StateOptions,
+    ) -> Result<(Self, i64), Error> {
+        let mut loaded = Self::default();
+        if options.from_scratch {
+            loaded.manager.load_without_snapshot(log_start_offset);
+        } else {
+            loaded.take_newest_snapshot(end, dir, log_start_offset, options)?;
+        }
+        let log_end_offset = loaded.replay(dir, log_start_offset, high_watermark, options)?;
+        Ok((loaded, log_end_offset))
+    }
+
+    /// The newest snapshot a broker would use, at or below `end`.
     fn take_newest_snapshot(
         &mut self,
+        end: i64,
         dir: &PartitionDir,
         log_start_offset: i64,
         options: StateOptions,
     ) -> Result<(), Error> {
-        let end = options.at_offset.unwrap_or(i64::MAX);
         for offset in usable_snapshots(dir, log_start_offset, end).iter().rev() {
             match read_snapshot(dir, options.io, *offset)? {
                 Some(Ok(rows)) => {

@@ -350,13 +350,13 @@ pub fn compare_snapshots(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
     options: StateOptions,
-    loaded: Option<i64>,
+    state: &PartitionState,
 ) -> Result<Vec<SnapshotRow>, Error> {
     let Some(first) = dir.segments.first() else {
         return Ok(Vec::new());
     };
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
-    let kept = usable_snapshots(dir, log_start_offset, i64::MAX);
+    let kept = usable_snapshots(dir, log_start_offset, state.log_end_offset);
     let mut snapshots = Snapshots {
         dir,
         options,
@@ -364,7 +364,7 @@ pub fn compare_snapshots(
         manager: ProducerStateManager::default(),
         previous: HashMap::new(),
         kept,
-        loaded,
+        loaded: state.snapshot,
         rows: Vec::new(),
     };
     snapshots.pending.sort_unstable_by(|a, b| b.cmp(a));

@@ -248,7 +248,10 @@ impl<'d> Replay<'d> {
             running,
             explained_by: explained.map(|(class, _)| class),
             explanation: explained.map(|(_, words)| words),
-            request: None,
+            next_sequence: None,
+            known_epoch: None,
+            stored_at: None,
+            log_start_offset: None,
         })
     }
 

@@ -14,6 +14,5 @@ pub use logged::{ReplayCounts, ReplayOptions, replay_log};
 pub use question::{Questions, ask};
 pub use request::{Append, AppendFrom, EndTxnMarker, Request, Verification, parse_requests, retry};
 pub use row::{
-    ErrorRow, ReplayRow, ReplayRowType, RequestFacts, RuleNumbers, StoredAt, VerdictRow, ViewRow,
-    Views,
+    ErrorRow, ReplayRow, ReplayRowType, RuleNumbers, StoredAt, VerdictRow, ViewRow, Views,
 };

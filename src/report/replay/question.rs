@@ -6,8 +6,7 @@ use std::ops::ControlFlow;
 use super::logged::{Replay, ReplayOptions};
 use super::request::{Append, AppendFrom, Request, Verification};
 use super::row::{
-    ReplayRow, ReplayRowType, RequestFacts, StoredAt, VerdictRow, ViewRow, Views, accepting_rule,
-    next_sequence,
+    ReplayRow, ReplayRowType, StoredAt, VerdictRow, ViewRow, Views, accepting_rule, next_sequence,
 };
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::Error;
@@ -101,12 +100,10 @@ pub fn ask<E: From<Error>>(
             running: outcome.row,
             explained_by: None,
             explanation: None,
-            request: Some(RequestFacts {
-                next_sequence: known.as_ref().map(next_sequence),
-                known_epoch: known.map(|entry| entry.producer_epoch()),
-                stored_at: history.stored_at(index),
-                log_start_offset,
-            }),
+            next_sequence: known.as_ref().map(next_sequence),
+            known_epoch: known.map(|entry| entry.producer_epoch()),
+            stored_at: history.stored_at(index),
+            log_start_offset: Some(log_start_offset),
         };
         emit(&row)?;
     }

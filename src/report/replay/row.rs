@@ -49,26 +49,16 @@ pub struct ReplayRow<'a> {
     pub explained_by: Option<&'static str>,
     /// The same in words.
     pub explanation: Option<&'static str>,
-    /// What only a request has; a batch in the log has none of these keys.
-    #[serde(flatten)]
-    pub request: Option<RequestFacts>,
-}
-
-/// What a row about a request says beside the verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct RequestFacts {
     /// The next sequence a broker takes from the producer in the epoch it knows; null if it does
-    /// not know the producer and takes any.
+    /// not know the producer and takes any, and for a batch in the log.
     pub next_sequence: Option<i32>,
-    /// Epoch of the producer the broker knows.
+    /// Epoch of the producer the broker knows; null for a batch in the log.
     pub known_epoch: Option<i16>,
     /// The batch in the log that has the first sequence in this epoch; null if it was never
-    /// stored here.
+    /// stored here, and for a batch in the log.
     pub stored_at: Option<StoredAt>,
-    /// Where the log starts: what was stored before is not known.
-    pub log_start_offset: i64,
+    /// Where the log starts: what was stored before is not known. Null for a batch in the log.
+    pub log_start_offset: Option<i64>,
 }
 
 /// What a row of `replay` is about.

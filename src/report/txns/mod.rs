@@ -465,14 +465,16 @@ impl<'a> Rows<'a, '_> {
         let (Some(topic), Some(partition)) = (row.topic, row.partition) else {
             return;
         };
-        row.abort_command = Some(abort_command(topic, partition, txn.first_offset));
-        row.abort_command_before_kafka_3 = Some(abort_command_before_kafka_3(
-            topic,
-            partition,
-            txn.producer_id,
-            txn.last_producer_epoch,
-            row.coordinator_epoch,
-        ));
+        row.abort_command = abort_command(topic, partition, txn.first_offset);
+        row.abort_command_before_kafka_3 = row.abort_command.as_ref().map(|_| {
+            abort_command_before_kafka_3(
+                topic,
+                partition,
+                txn.producer_id,
+                txn.last_producer_epoch,
+                row.coordinator_epoch,
+            )
+        });
     }
 
     fn row_of(&self, txn: &Transaction) -> TxnRow<'a> {

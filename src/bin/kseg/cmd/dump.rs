@@ -167,12 +167,13 @@ pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Stat
         options,
         invalid: 0,
     };
-    inputs.for_each(context, |input, context| match input {
+    let walked = inputs.for_each(context, |input, context| match input {
         Input::File(path) => dump.named_file(path, context),
         Input::LogDir(dir) => dump.root_files(dir, context),
         Input::Partition(partition) => dump.partition(partition.dir, context),
-    })?;
+    });
     dump.sink.finish(context)?;
+    walked?;
     Ok(if dump.invalid > 0 {
         Status::Found
     } else {

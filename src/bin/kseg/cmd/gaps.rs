@@ -65,7 +65,7 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
     let mut json = JsonRows::for_format(context.format, "kseg/gaps/v1");
     let mut answers = Vec::new();
     let mut alarms = 0;
-    inputs.for_each(context, |input, context| {
+    let walked = inputs.for_each(context, |input, context| {
         let partition = match input {
             Input::LogDir(_) => return Ok(()),
             Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
@@ -88,11 +88,12 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
             answers.push(answer.finished(&summary));
         }
         Ok(())
-    })?;
+    });
     match json {
         Some(json) => json.finish(&mut context.out)?,
         None => print(&answers, context)?,
     }
+    walked?;
     Ok(if alarms > 0 {
         Status::Found
     } else {

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
     };
     let mut json = JsonRows::for_format(context.format, "kseg/ls/v1");
     let mut rows = Vec::new();
-    inputs.for_each(context, |input, context| {
+    let walked = inputs.for_each(context, |input, context| {
         let row = match input {
             Input::LogDir(_) => return Ok(()),
             Input::File(path) => Err(Error::NotADirectory {
@@ -67,11 +67,12 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
             (Err(error), _) => context.fail(&error),
         }
         Ok(())
-    })?;
+    });
     match json {
         Some(json) => json.finish(&mut context.out)?,
         None => print_table(&rows, context)?,
     }
+    walked?;
     Ok(Status::Clean)
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
     options.high_watermark = args.high_watermark;
     let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");
     let mut rows = Vec::new();
-    inputs.for_each(context, |input, context| {
+    let walked = inputs.for_each(context, |input, context| {
         let row = match input {
             Input::LogDir(_) => return Ok(()),
             Input::File(path) => Err(Error::NotADirectory {
@@ -63,11 +63,12 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
             (Err(error), _) => context.fail(&error),
         }
         Ok(())
-    })?;
+    });
     match json {
         Some(json) => json.finish(&mut context.out)?,
         None => print_table(&rows, args.all, context)?,
     }
+    walked?;
     Ok(Status::Clean)
 }
 
@@ -99,7 +100,7 @@ fn print_table(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Res
     }
     let shown: Vec<&LsoRow> = rows
         .iter()
-        .filter(|row| all || row.held_by.is_some() || row.difference.is_some())
+        .filter(|row| all || row.held_by.is_some() || row.difference.is_some() || is_waiting(row))
         .collect();
     if !shown.is_empty() {
         writeln!(context.out)?;
@@ -137,6 +138,13 @@ fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
                 note(format!("release {name}: {command}"))?;
             }
         }
+        if let Some(first) = row.first_unstable_offset.filter(|_| is_waiting(row)) {
+            note(format!(
+                "{name}: high watermark {} is below the log end {}; a transaction from {first} on \
+                 holds consumers as soon as it passes that",
+                row.high_watermark, row.log_end_offset
+            ))?;
+        }
         if let (Some(replayed), Some(why)) = (row.last_stable_offset_replayed, &row.difference) {
             note(format!("{name}: the log alone gives {replayed}: {why}"))?;
         }
@@ -145,6 +153,11 @@ fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Nobody is held back yet, only because the high watermark is low, or the checkpoint stale.
+fn is_waiting(row: &LsoRow) -> bool {
+    row.held_by.is_none() && row.first_unstable_offset.is_some()
 }
 
 fn print_sources(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Result<()> {

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result
         json: JsonRows::for_format(context.format, "kseg/producers/v1"),
         partitions: 0,
     };
-    inputs.for_each(context, |input, context| match input {
+    let walked = inputs.for_each(context, |input, context| match input {
         Input::LogDir(_) => Ok(()),
         Input::File(path) => {
             context.fail(&Error::NotADirectory {
@@ -65,10 +65,11 @@ pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result
             Ok(())
         }
         Input::Partition(partition) => one_partition(args, partition, &mut printer, context),
-    })?;
+    });
     if let Some(json) = printer.json {
         json.finish(&mut context.out)?;
     }
+    walked?;
     Ok(Status::Clean)
 }
 
@@ -108,7 +109,7 @@ fn one_partition(
         };
     }
     if args.snapshots {
-        let rows = compare_snapshots(partition.dir, partition.offsets, options, state.snapshot);
+        let rows = compare_snapshots(partition.dir, partition.offsets, options, &state);
         return match rows {
             Ok(rows) => printer.snapshots(partition, rows, context),
             Err(error) => {

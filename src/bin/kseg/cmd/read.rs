@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Stat
     if args.isolation_level.is_none() && matches!(sink, Sink::Json(_)) {
         context.note("isolation level read_committed; --isolation-level chooses");
     }
-    inputs.for_each(context, |input, context| {
+    let walked = inputs.for_each(context, |input, context| {
         match input {
             Input::LogDir(_) => {}
             Input::File(path) => context.fail(&Error::NotADirectory {
@@ -112,8 +112,9 @@ pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Stat
             }
         }
         Ok(())
-    })?;
+    });
     sink.finish(context)?;
+    walked?;
     Ok(Status::Clean)
 }
 

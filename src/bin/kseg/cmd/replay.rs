@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -135,15 +135,16 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> anyhow::Result<St
         partitions: 0,
         logged: Vec::new(),
     };
-    inputs.for_each(context, |input, context| match input {
+    let walked = inputs.for_each(context, |input, context| match input {
         Input::LogDir(_) => Ok(()),
         Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
         Input::Partition(partition) => run.partition(partition, context),
-    })?;
+    });
     match run.json {
         Some(json) => json.finish(&mut context.out)?,
         None => print_logged(&run.logged, context)?,
     }
+    walked?;
     Ok(if run.is_found {
         Status::Found
     } else {
@@ -210,7 +211,14 @@ fn read_requests(path: &Path) -> anyhow::Result<Vec<Request>> {
     if size > MAX_REQUEST_BYTES {
         return Err(fail(format!("{size} bytes are too many for requests")));
     }
-    let text = fs::read(path).map_err(|error| fail(error.to_string()))?;
+    let mut text = Vec::new();
+    // A device has no size to tell.
+    fs::File::open(path)
+        .and_then(|file| file.take(MAX_REQUEST_BYTES + 1).read_to_end(&mut text))
+        .map_err(|error| fail(error.to_string()))?;
+    if text.len() as u64 > MAX_REQUEST_BYTES {
+        return Err(fail("too many bytes for requests".to_owned()));
+    }
     parse_requests(&text).map_err(fail)
 }
 
@@ -235,10 +243,14 @@ impl Run<'_> {
             Asked::Logged => self.logged(partition, context),
             Asked::Retry(offset) => match retry(partition.dir, context.io, *offset) {
                 Ok(Some(request)) => self.questions(partition, &[request], false, context),
-                Ok(None) => Err(anyhow::anyhow!(
-                    "{}: no batch of a producer at offset {offset}",
-                    partition.dir.path.display()
-                )),
+                Ok(None) => {
+                    let path = partition.dir.path.display();
+                    context.fail_with(
+                        &format!("{path}: no batch of a producer at offset {offset}"),
+                        "--topic and --partition name one of several partitions",
+                    );
+                    return Ok(());
+                }
                 Err(error) => Err(error.into()),
             },
             Asked::One(request) => self.questions(partition, &request.clone(), false, context),

@@ -114,6 +114,10 @@ pub(crate) fn run(args: &WriteArgs, context: &mut Context) -> anyhow::Result<Sta
     if let Some(path) = &args.from {
         return from(path, args.redact, context);
     }
+    // clap lets the requirement go where the other option is in conflict with what was given.
+    if args.redact {
+        anyhow::bail!("--redact goes with --from");
+    }
     ensure!(
         args.scenarios.len() == 1 || args.root || args.check,
         "several scenarios make a log directory: say --root"

@@ -377,7 +377,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_as_serde_json_writes_it(text: String, key: String, number: i64) {
-            let value = Value::from_iter([(key, Value::from(text)), (String::new(), number.into())]);
+            let pairs = [(key, Value::from(text)), (String::new(), number.into())];
+            let value = Value::from_iter(pairs);
             prop_assert_eq!(write(&value), value.to_string());
         }
     }

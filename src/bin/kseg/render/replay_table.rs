@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kseg::report::gaps::range;
-use kseg::report::replay::{ReplayRow, RequestFacts, RuleNumbers, StoredAt, VerdictRow, ViewRow};
+use kseg::report::replay::{ReplayRow, ReplayRowType, RuleNumbers, StoredAt, VerdictRow, ViewRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
@@ -158,10 +158,10 @@ fn headline(verdict: &VerdictRow, told: Option<(i64, i64)>) -> String {
 fn lines(row: &ReplayRow<'_>) -> Vec<String> {
     let mut lines = vec![asked(row)];
     lines.extend(row.running.message.clone());
-    if let Some(facts) = &row.request {
-        lines.push(next(row, facts));
+    if row.row_type == ReplayRowType::Request {
+        lines.push(next(row));
         if row.base_sequence.is_some() && row.producer_id.is_some() {
-            lines.push(stored(row, facts));
+            lines.push(stored(row));
         }
     }
     let others = [
@@ -209,8 +209,8 @@ fn asked(row: &ReplayRow<'_>) -> String {
 }
 
 /// What the producer may send next.
-fn next(row: &ReplayRow<'_>, facts: &RequestFacts) -> String {
-    match (facts.next_sequence, facts.known_epoch) {
+fn next(row: &ReplayRow<'_>) -> String {
+    match (row.next_sequence, row.known_epoch) {
         (Some(next), Some(epoch)) => {
             format!(
                 "before it, the next sequence taken in epoch {epoch} was {next}; 0 in a higher one"
@@ -222,15 +222,14 @@ fn next(row: &ReplayRow<'_>, facts: &RequestFacts) -> String {
 }
 
 /// Which logged batch decides.
-fn stored(row: &ReplayRow<'_>, facts: &RequestFacts) -> String {
+fn stored(row: &ReplayRow<'_>) -> String {
     let first = row.base_sequence.unwrap_or(-1);
-    let Some(at) = facts.stored_at else {
+    let Some(at) = row.stored_at else {
         let epoch = row.producer_epoch.unwrap_or(-1);
         let mut line = format!(
             "nothing with sequence {first} of this producer in epoch {epoch} was ever stored here"
         );
-        if facts.log_start_offset > 0 {
-            let start = facts.log_start_offset;
+        if let Some(start) = row.log_start_offset.filter(|start| *start > 0) {
             line.push_str(&format!(
                 "; the log begins at {start}, what was before is not known"
             ));
@@ -260,7 +259,7 @@ fn stored(row: &ReplayRow<'_>, facts: &RequestFacts) -> String {
     let which = ordinal(batches_back);
     if row.running.duplicate_of.is_some() {
         format!("{place}, the {which} batch of this producer: a broker remembers 5")
-    } else if facts.known_epoch != row.producer_epoch {
+    } else if row.known_epoch != row.producer_epoch {
         format!("{place}, but a batch or marker of another epoch made the broker forget it")
     } else if batches_back > 5 {
         format!("{place}, but it is the {which} batch: a broker remembers 5")

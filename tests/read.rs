@@ -449,8 +449,12 @@ fn partitions_come_one_after_another_and_the_default_is_said() {
         rows(&kseg(&["--topic", "tx", "--io", "read"], &data)),
         mapped
     );
-    let log = data.join("tx-0/00000000000000000000.log");
-    let output = kseg(&[], &log);
+    // A segment is its partition as far as it goes; any other file is none.
+    let segment = data.join("tx-0/00000000000000000000.log");
+    let output = kseg(&[], &segment);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(rows(&output).iter().all(|row| row["partition"] == 0));
+    let output = kseg(&[], &data.join("tx-0/00000000000000000000.index"));
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("hint: kseg dump"));
 }

@@ -83,6 +83,38 @@ impl PartitionDir {
         })
     }
 
+    /// The partition as far as one segment goes: the directory of a `.log` with the files of its
+    /// base offset only; `None` if `path` is no `.log` in use.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub fn of_segment(path: &Path) -> Result<Option<Self>, Error> {
+        let name = path.file_name().unwrap_or_default();
+        let parsed = LogFileName::parse(&name.to_string_lossy());
+        let (LogFileKind::Log(base_offset), FileState::Live) = (parsed.kind, parsed.state) else {
+            return Ok(None);
+        };
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        let mut dir = Self::open(above.unwrap_or(Path::new(".")))?;
+        dir.files.retain(|file| match &file.parsed.kind {
+            LogFileKind::Log(offset) => *offset == base_offset && file.file_name == name,
+            LogFileKind::OffsetIndex(offset)
+            | LogFileKind::TimeIndex(offset)
+            | LogFileKind::TransactionIndex(offset)
+            | LogFileKind::ProducerSnapshot(offset) => *offset == base_offset,
+            LogFileKind::LeaderEpochCheckpoint
+            | LogFileKind::PartitionMetadata
+            | LogFileKind::QuorumState
+            | LogFileKind::KRaftSnapshot(_)
+            | LogFileKind::KRaftSnapshotPart(..)
+            | LogFileKind::RemoteLogSnapshot
+            | LogFileKind::NotANumber(_)
+            | LogFileKind::Unknown(_) => false,
+        });
+        dir.segments = segments(&dir.files);
+        Ok(Some(dir))
+    }
+
     /// The topic, if the directory has a partition's name.
     #[must_use]
     pub fn topic(&self) -> Option<&str> {

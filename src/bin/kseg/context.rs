@@ -106,6 +106,13 @@ impl Context {
         say("hint", message);
     }
 
+    /// For a file that a command cannot take for a partition.
+    pub(crate) fn not_a_directory(&mut self, path: &Path) {
+        self.fail(&Error::NotADirectory {
+            path: path.to_owned(),
+        });
+    }
+
     /// Says something worth knowing that does not change the status.
     #[expect(
         clippy::unused_self,

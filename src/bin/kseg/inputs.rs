@@ -16,6 +16,7 @@ pub(crate) struct Inputs {
     paths: Vec<PathBuf>,
     filter: Filter,
     collects: bool,
+    takes_files: bool,
 }
 
 /// One partition directory and what the checkpoints beside it say.
@@ -40,6 +41,7 @@ impl Inputs {
             paths: paths.paths.clone(),
             filter,
             collects: false,
+            takes_files: false,
         }
     }
 
@@ -47,6 +49,15 @@ impl Inputs {
     pub(crate) fn collecting(self) -> Self {
         Self {
             collects: true,
+            ..self
+        }
+    }
+
+    /// For a command that looks into single files. The others take a `.log` for the partition it
+    /// belongs to, as far as that file goes.
+    pub(crate) fn with_files(self) -> Self {
+        Self {
+            takes_files: true,
             ..self
         }
     }
@@ -66,8 +77,7 @@ impl Inputs {
         for path in &self.paths {
             match LogPath::discover(path) {
                 Ok(LogPath::File(path)) => {
-                    wanted += 1;
-                    visit(&Input::File(&path), context)?;
+                    wanted += self.file(&path, context, &mut visit)?;
                 }
                 Ok(LogPath::Partition(dir)) => {
                     wanted += self.partition(&dir, None, context, &mut visit)?;
@@ -83,6 +93,26 @@ impl Inputs {
             anyhow::bail!("no such partition: {}", self.wanted_partition());
         }
         Ok(())
+    }
+
+    fn file(
+        &self,
+        path: &Path,
+        context: &mut Context,
+        visit: &mut impl FnMut(&Input<'_>, &mut Context) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        if !self.takes_files {
+            match PartitionDir::of_segment(path) {
+                Ok(Some(dir)) => return self.partition(&dir, None, context, visit),
+                Ok(None) => {}
+                Err(error) => {
+                    context.fail(&error);
+                    return Ok(1);
+                }
+            }
+        }
+        visit(&Input::File(path), context)?;
+        Ok(1)
     }
 
     fn log_dir(

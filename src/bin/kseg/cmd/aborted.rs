@@ -103,9 +103,7 @@ fn each_partition(
         let partition = match input {
             Input::LogDir(_) => return Ok(()),
             Input::File(path) => {
-                context.fail(&Error::NotADirectory {
-                    path: path.to_path_buf(),
-                });
+                context.not_a_directory(path);
                 return Ok(());
             }
             Input::Partition(partition) => partition,

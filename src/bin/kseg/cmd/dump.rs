@@ -155,7 +155,7 @@ fn parse_internal_topic(name: &str) -> Result<InternalTopic, String> {
 
 pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Status> {
     let filter = args.partitions.filter_with(&args.batches);
-    let inputs = Inputs::new(&args.paths, filter.clone());
+    let inputs = Inputs::new(&args.paths, filter.clone()).with_files();
     let options = DumpOptions {
         headers_only: args.headers_only,
         filter,

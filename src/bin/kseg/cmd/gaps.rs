@@ -68,7 +68,10 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
     let walked = inputs.for_each(context, |input, context| {
         let partition = match input {
             Input::LogDir(_) => return Ok(()),
-            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::File(path) => {
+                context.not_a_directory(path);
+                return Ok(());
+            }
             Input::Partition(partition) => partition,
         };
         let mut answer = Answer::new(partition.dir, args.all);

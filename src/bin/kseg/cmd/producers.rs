@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use clap::Args;
-use kseg::log::Error;
 use kseg::report::partition_state::{PartitionState, StateOptions, load_partition_state};
 use kseg::report::producers::{
     ProducerRow, ProducersRow, SnapshotRow, StatisticsRow, compare_snapshots, producers, statistics,
@@ -59,9 +58,7 @@ pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result
     let walked = inputs.for_each(context, |input, context| match input {
         Input::LogDir(_) => Ok(()),
         Input::File(path) => {
-            context.fail(&Error::NotADirectory {
-                path: path.to_path_buf(),
-            });
+            context.not_a_directory(path);
             Ok(())
         }
         Input::Partition(partition) => one_partition(args, partition, &mut printer, context),

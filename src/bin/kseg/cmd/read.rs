@@ -95,9 +95,7 @@ pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Stat
     let walked = inputs.for_each(context, |input, context| {
         match input {
             Input::LogDir(_) => {}
-            Input::File(path) => context.fail(&Error::NotADirectory {
-                path: path.to_path_buf(),
-            }),
+            Input::File(path) => context.not_a_directory(path),
             Input::Partition(partition) if !is_read(partition, &args.paths) => {
                 let path = partition.dir.path.display();
                 context.warn(&format!("{path}: not in use, so no consumer reads it"));

@@ -149,7 +149,10 @@ pub(crate) fn run(args: &RebuildArgs, context: &mut Context) -> anyhow::Result<S
     inputs.for_each(context, |input, context| {
         let partition = match input {
             Input::LogDir(_) => return Ok(()),
-            Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+            Input::File(path) => {
+                context.not_a_directory(path);
+                return Ok(());
+            }
             Input::Partition(partition) => partition,
         };
         let place = folder.place_for(&partition.dir.path, straight)?;

@@ -137,7 +137,10 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> anyhow::Result<St
     };
     let walked = inputs.for_each(context, |input, context| match input {
         Input::LogDir(_) => Ok(()),
-        Input::File(path) => anyhow::bail!("{}: not a directory", path.display()),
+        Input::File(path) => {
+            context.not_a_directory(path);
+            Ok(())
+        }
         Input::Partition(partition) => run.partition(partition, context),
     });
     match run.json {

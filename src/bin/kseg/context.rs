@@ -140,7 +140,7 @@ impl Context {
             Ok(status) => status.into(),
             Err(error) if is_broken_pipe(&error) => Status::Clean.into(),
             Err(error) => {
-                complain(&format!("{error:#}"));
+                complain(&in_full(&error));
                 if let Some(hint) = error.downcast_ref::<Error>().and_then(hint) {
                     say("hint", &hint);
                 }
@@ -177,6 +177,20 @@ fn complain(message: &str) {
 
 fn say(what: &str, message: &str) {
     let _ = writeln!(io::stderr(), "{what}: {}", printable(message));
+}
+
+/// An error with its causes, those left out that it has said already.
+fn in_full(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        let cause = cause.split(" (os error").next().unwrap_or_default();
+        if !text.to_lowercase().contains(&cause.to_lowercase()) {
+            text.push_str(": ");
+            text.push_str(cause);
+        }
+    }
+    text
 }
 
 fn io_hint(kind: io::ErrorKind) -> Option<String> {

@@ -29,6 +29,7 @@ const CLASSES_A_LINE: usize = 2;
 /// and markers alone. Each finding has its likely cause. What retention, the cleaner, markers and
 /// aborted transactions leave is no loss; the table counts it, --all lists it, JSON always has it.
 /// Headers prove that something is not there, never why: a refused request leaves no trace.
+/// Checksums are not looked at: kseg dump checks them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -169,6 +169,21 @@ fn directory_with_something_in_it_is_refused_and_left_alone() {
 }
 
 #[test]
+fn what_a_killed_run_left_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    fs::create_dir(out.path().join(".kseg-write-incomplete")).unwrap();
+    kseg()
+        .args(["write", "-", "--out"])
+        .arg(out.path())
+        .write_stdin("{\"steps\": []}")
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains(
+            "holds .kseg-write-incomplete, left by a run that was killed: remove it first",
+        ));
+}
+
+#[test]
 fn failure_in_the_middle_leaves_nothing() {
     let out = tempfile::tempdir().unwrap();
     let dir = out.path().join("new");

@@ -1,10 +1,11 @@
-//! A directory that appears whole or not at all.
+//! A directory that is filled only when everything for it is on the disk.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::append::error::Error;
+use crate::format::file_name::LogDirFileName;
 
 /// Where everything lies until it is complete.
 const STAGING: &str = ".kseg-write-incomplete";
@@ -30,8 +31,13 @@ impl OutputDir {
         let was_made = match fs::read_dir(dir) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
+                    let message = if dir.join(STAGING).exists() {
+                        format!("holds {STAGING}, left by a run that was killed: remove it first")
+                    } else {
+                        "is not empty".to_owned()
+                    };
                     let kind = io::ErrorKind::DirectoryNotEmpty;
-                    return Err(io(io::Error::new(kind, "is not empty")));
+                    return Err(io(io::Error::new(kind, message)));
                 }
                 false
             }
@@ -57,8 +63,9 @@ impl OutputDir {
         &self.staging
     }
 
-    /// Brings everything to the disk, then into place: directories first, the files beside them
-    /// last, so that what makes it a log directory comes when all else is there.
+    /// Brings everything to the disk, then into place: directories first, then the files beside
+    /// them, and `.kafka_cleanshutdown` last of all. A process killed in between leaves a directory
+    /// that still holds the staging folder and in which a broker would recover every log.
     ///
     /// # Errors
     /// If files cannot be written or renamed; the directory is then removed.
@@ -69,11 +76,14 @@ impl OutputDir {
         for entry in fs::read_dir(&self.staging).map_err(io)? {
             let entry = entry.map_err(io)?;
             let is_file = entry.file_type().map_err(io)?.is_file();
-            entries.push((is_file, entry.file_name()));
+            let name = entry.file_name();
+            let is_clean_shutdown =
+                name.to_str().map(LogDirFileName::parse) == Some(LogDirFileName::CleanShutdown);
+            entries.push((is_file, is_clean_shutdown, name));
         }
         entries.sort();
         let mut moved = Vec::new();
-        for (_, name) in entries {
+        for (_, _, name) in entries {
             let to = self.dir.join(&name);
             if let Err(error) = fs::rename(self.staging.join(&name), &to) {
                 for path in moved {

@@ -13,9 +13,7 @@ use super::segment::segment_path;
 use super::text_file::remove_if_exists;
 use crate::format::control_record::EndTransactionMarker;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
-use crate::format::producer_snapshot::{
-    self, ProducerSnapshot, ProducerSnapshotEntry, ProducerSnapshotFields,
-};
+use crate::format::producer_snapshot::{self, ProducerSnapshot, ProducerSnapshotEntry};
 use crate::log::batches::Batch;
 use crate::state::rebuild::BatchVisitor;
 use crate::state::{ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets};
@@ -51,34 +49,13 @@ pub(super) fn read_snapshot(
     let Ok(snapshot) = ProducerSnapshot::decode(&bytes) else {
         return Ok(None);
     };
-    Ok(Some(snapshot.entries().iter().map(row).collect()))
-}
-
-fn row(entry: &ProducerSnapshotEntry) -> ProducerSnapshotRow {
-    ProducerSnapshotRow {
-        producer_id: entry.producer_id(),
-        producer_epoch: entry.producer_epoch(),
-        last_sequence: entry.last_sequence(),
-        last_offset: entry.last_offset(),
-        offset_delta: entry.offset_delta(),
-        timestamp: entry.timestamp(),
-        coordinator_epoch: entry.coordinator_epoch(),
-        current_txn_first_offset: entry.current_txn_first_offset(),
-    }
-}
-
-fn entry(row: ProducerSnapshotRow) -> ProducerSnapshotEntry {
-    ProducerSnapshotFields {
-        producer_id: row.producer_id,
-        producer_epoch: row.producer_epoch,
-        last_sequence: row.last_sequence,
-        last_offset: row.last_offset,
-        offset_delta: row.offset_delta,
-        timestamp: row.timestamp,
-        coordinator_epoch: row.coordinator_epoch,
-        current_txn_first_offset: row.current_txn_first_offset,
-    }
-    .into()
+    Ok(Some(
+        snapshot
+            .entries()
+            .iter()
+            .map(ProducerSnapshotRow::from)
+            .collect(),
+    ))
 }
 
 /// Writes a snapshot (`ProducerStateManager.writeSnapshot`). One that is there already is
@@ -90,7 +67,10 @@ pub(super) fn write_snapshot(
     fsync: bool,
 ) -> Result<(), Error> {
     let path = snapshot_path(dir, offset);
-    let entries: Vec<ProducerSnapshotEntry> = manager.snapshot_rows().map(entry).collect();
+    let entries: Vec<ProducerSnapshotEntry> = manager
+        .snapshot_rows()
+        .map(|row| ProducerSnapshotEntry::from(&row))
+        .collect();
     let io = |source| Error::io(&path, source);
     let file = File::options()
         .write(true)

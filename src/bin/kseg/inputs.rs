@@ -95,6 +95,26 @@ impl Inputs {
         Ok(())
     }
 
+    /// [`Inputs::for_each`] for commands about partitions: a file that is none is complained of,
+    /// and what lies beside the partitions of a log directory is passed over.
+    ///
+    /// # Errors
+    /// As [`Inputs::for_each`].
+    pub(crate) fn for_each_partition(
+        &self,
+        context: &mut Context,
+        mut visit: impl FnMut(&PartitionInput<'_>, &mut Context) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.for_each(context, |input, context| match input {
+            Input::LogDir(_) => Ok(()),
+            Input::File(path) => {
+                context.not_a_directory(path);
+                Ok(())
+            }
+            Input::Partition(partition) => visit(partition, context),
+        })
+    }
+
     fn file(
         &self,
         path: &Path,

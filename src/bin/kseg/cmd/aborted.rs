@@ -13,7 +13,7 @@ use kseg::report::aborted::{
 use super::producers::name;
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
@@ -99,34 +99,20 @@ fn each_partition(
     mut emit: impl FnMut(&PartitionInput<'_>, &AbortedRow<'_>, &mut Context) -> anyhow::Result<()>,
     mut sum_up: impl FnMut(&PartitionInput<'_>, &AbortedSummary) -> Result<(), Error>,
 ) -> anyhow::Result<()> {
-    inputs.for_each(context, |input, context| {
-        let partition = match input {
-            Input::LogDir(_) => return Ok(()),
-            Input::File(path) => {
-                context.not_a_directory(path);
-                return Ok(());
-            }
-            Input::Partition(partition) => partition,
-        };
+    inputs.for_each_partition(context, |partition, context| {
         let summary = aborted_partition(partition.dir, partition.offsets, options, |row| {
             emit(partition, row, context)
         });
-        match summary {
-            Ok(Some(summary)) => {
-                if summary.vanished > 0 {
-                    let path = partition.dir.path.display();
-                    let segments = count(summary.vanished, "segment");
-                    context.warn(&format!("{path}: {segments} vanished while reading"));
-                }
-                if let Err(error) = sum_up(partition, &summary) {
-                    context.fail(&error);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => match error.downcast_ref::<Error>() {
-                Some(error) => context.fail(error),
-                None => return Err(error),
-            },
+        let Some(summary) = context.passed(summary)?.flatten() else {
+            return Ok(());
+        };
+        if summary.vanished > 0 {
+            let path = partition.dir.path.display();
+            let segments = count(summary.vanished, "segment");
+            context.warn(&format!("{path}: {segments} vanished while reading"));
+        }
+        if let Err(error) = sum_up(partition, &summary) {
+            context.fail(&error);
         }
         Ok(())
     })

@@ -336,12 +336,9 @@ impl Dump {
             }
         };
         self.sink.begin_file(path, context)?;
-        match self.rows(&file, content, source, context) {
-            Ok(counts) => self.invalid += counts.invalid,
-            Err(error) => match error.downcast_ref::<Error>() {
-                Some(error) => context.fail(error),
-                None => return Err(error),
-            },
+        let counts = self.rows(&file, content, source, context);
+        if let Some(counts) = context.passed(counts)? {
+            self.invalid += counts.invalid;
         }
         Ok(())
     }

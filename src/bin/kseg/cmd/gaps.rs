@@ -11,7 +11,7 @@ use kseg::report::gaps::{
 
 use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::Left;
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
@@ -66,15 +66,7 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
     let mut json = JsonRows::for_format(context.format, "kseg/gaps/v1");
     let mut answers = Vec::new();
     let mut alarms = 0;
-    let walked = inputs.for_each(context, |input, context| {
-        let partition = match input {
-            Input::LogDir(_) => return Ok(()),
-            Input::File(path) => {
-                context.not_a_directory(path);
-                return Ok(());
-            }
-            Input::Partition(partition) => partition,
-        };
+    let walked = inputs.for_each_partition(context, |partition, context| {
         let mut answer = Answer::new(partition.dir, args.all);
         let result = look(partition, &options, &mut json, &mut answer, context);
         let Some(summary) = context.passed(result)? else {

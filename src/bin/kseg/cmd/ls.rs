@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use kseg::log::Error;
 use kseg::report::ls::{LsOptions, LsRow, ls_partition};
 
 use crate::cli::{PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs};
+use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
@@ -50,14 +49,8 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
     };
     let mut json = JsonRows::for_format(context.format, "kseg/ls/v1");
     let mut rows = Vec::new();
-    let walked = inputs.for_each(context, |input, context| {
-        let row = match input {
-            Input::LogDir(_) => return Ok(()),
-            Input::File(path) => Err(Error::NotADirectory {
-                path: path.to_path_buf(),
-            }),
-            Input::Partition(partition) => ls_partition(partition.dir, partition.offsets, options),
-        };
+    let walked = inputs.for_each_partition(context, |partition, context| {
+        let row = ls_partition(partition.dir, partition.offsets, options);
         for path in row.iter().flat_map(|row| &row.vanished) {
             context.vanished(path);
         }

@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use kseg::log::Error;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs};
+use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
@@ -48,14 +47,8 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
     options.high_watermark = args.high_watermark;
     let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");
     let mut rows = Vec::new();
-    let walked = inputs.for_each(context, |input, context| {
-        let row = match input {
-            Input::LogDir(_) => return Ok(()),
-            Input::File(path) => Err(Error::NotADirectory {
-                path: path.to_path_buf(),
-            }),
-            Input::Partition(partition) => lso(partition.dir, partition.offsets, options),
-        };
+    let walked = inputs.for_each_partition(context, |partition, context| {
+        let row = lso(partition.dir, partition.offsets, options);
         match (row, &mut json) {
             (Ok(Some(row)), Some(json)) => json.row(&mut context.out, &row)?,
             (Ok(Some(row)), None) => rows.push(row),

@@ -10,7 +10,7 @@ use kseg::report::producers::{
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
@@ -55,13 +55,8 @@ pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result
         json: JsonRows::for_format(context.format, "kseg/producers/v1"),
         partitions: 0,
     };
-    let walked = inputs.for_each(context, |input, context| match input {
-        Input::LogDir(_) => Ok(()),
-        Input::File(path) => {
-            context.not_a_directory(path);
-            Ok(())
-        }
-        Input::Partition(partition) => one_partition(args, partition, &mut printer, context),
+    let walked = inputs.for_each_partition(context, |partition, context| {
+        one_partition(args, partition, &mut printer, context)
     });
     if let Some(json) = printer.json {
         json.finish(&mut context.out)?;

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use kseg::format::file_name::PartitionDirStatus;
-use kseg::log::Error;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
 use kseg::report::read::{
     AbortedFrom, BadBatch, IndexDisagreement, IsolationLevel, PartitionReader, ReadOptions,
@@ -11,7 +10,7 @@ use kseg::report::read::{
 
 use crate::cli::{BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::json::JsonRows;
 use crate::render::read_table::ReadTable;
 use crate::render::text::{count, plural};
@@ -92,23 +91,14 @@ pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Stat
     if args.isolation_level.is_none() && matches!(sink, Sink::Json(_)) {
         context.note("isolation level read_committed; --isolation-level chooses");
     }
-    let walked = inputs.for_each(context, |input, context| {
-        match input {
-            Input::LogDir(_) => {}
-            Input::File(path) => context.not_a_directory(path),
-            Input::Partition(partition) if !is_read(partition, &args.paths) => {
-                let path = partition.dir.path.display();
-                context.warn(&format!("{path}: not in use, so no consumer reads it"));
-            }
-            Input::Partition(partition) => {
-                let read = read(partition, &options, &mut sink, context);
-                match read.map_err(anyhow::Error::downcast::<Error>) {
-                    Ok(()) => {}
-                    Err(Ok(error)) => context.fail(&error),
-                    Err(Err(error)) => return Err(error),
-                }
-            }
+    let walked = inputs.for_each_partition(context, |partition, context| {
+        if !is_read(partition, &args.paths) {
+            let path = partition.dir.path.display();
+            context.warn(&format!("{path}: not in use, so no consumer reads it"));
+            return Ok(());
         }
+        let read = read(partition, &options, &mut sink, context);
+        context.passed(read)?;
         Ok(())
     });
     sink.finish(context)?;

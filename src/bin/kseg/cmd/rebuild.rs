@@ -15,7 +15,7 @@ use kseg::report::rebuild::{
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
@@ -146,15 +146,7 @@ pub(crate) fn run(args: &RebuildArgs, context: &mut Context) -> anyhow::Result<S
     let mut json = JsonRows::for_format(context.format, "kseg/rebuild/v1");
     let mut rows = Vec::new();
     let mut damaged = false;
-    inputs.for_each(context, |input, context| {
-        let partition = match input {
-            Input::LogDir(_) => return Ok(()),
-            Input::File(path) => {
-                context.not_a_directory(path);
-                return Ok(());
-            }
-            Input::Partition(partition) => partition,
-        };
+    inputs.for_each_partition(context, |partition, context| {
         let place = folder.place_for(&partition.dir.path, straight)?;
         let (found, is_damaged) = match one_partition(args, options, partition, &place, context) {
             Ok(found) => found,

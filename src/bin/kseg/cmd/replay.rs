@@ -15,7 +15,7 @@ use kseg::state::{Expiration, TransactionVersion};
 
 use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::json::JsonRows;
 use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
 use crate::render::text::{count, plural, printable};
@@ -135,13 +135,8 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> anyhow::Result<St
         partitions: 0,
         logged: Vec::new(),
     };
-    let walked = inputs.for_each(context, |input, context| match input {
-        Input::LogDir(_) => Ok(()),
-        Input::File(path) => {
-            context.not_a_directory(path);
-            Ok(())
-        }
-        Input::Partition(partition) => run.partition(partition, context),
+    let walked = inputs.for_each_partition(context, |partition, context| {
+        run.partition(partition, context)
     });
     match run.json {
         Some(json) => json.finish(&mut context.out)?,

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use kseg::log::Error;
 use kseg::report::txns::{
     TxnFinding, TxnRow, TxnState, TxnsOptions, TxnsSummary, WantedStates, txns_partition,
 };
@@ -11,7 +10,7 @@ use kseg::report::txns::{
 use super::producers::name;
 use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, StateArgs, parse_duration};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput};
+use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
@@ -128,28 +127,13 @@ fn each_partition(
     mut emit: impl FnMut(&PartitionInput<'_>, &TxnRow<'_>, &mut Context) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
     let mut partitions = 0;
-    inputs.for_each(context, |input, context| {
-        let partition = match input {
-            Input::LogDir(_) => return Ok(()),
-            Input::File(path) => {
-                context.not_a_directory(path);
-                return Ok(());
-            }
-            Input::Partition(partition) => partition,
-        };
+    inputs.for_each_partition(context, |partition, context| {
         let summary = txns_partition(partition.dir, partition.offsets, options, |row| {
             emit(partition, row, context)
         });
-        match summary {
-            Ok(Some(summary)) => {
-                partitions += 1;
-                warn_about(partition, &summary, context);
-            }
-            Ok(None) => {}
-            Err(error) => match error.downcast_ref::<Error>() {
-                Some(error) => context.fail(error),
-                None => return Err(error),
-            },
+        if let Some(summary) = context.passed(summary)?.flatten() {
+            partitions += 1;
+            warn_about(partition, &summary, context);
         }
         Ok(())
     })?;

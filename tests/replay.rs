@@ -670,6 +670,17 @@ fn asked<'r>(steps: &[Value], results: &'r [Value]) -> (Vec<Value>, Vec<&'r Valu
     (asked, wanted, by_batch)
 }
 
+/// A row has the verdict of a step's result, its error, and the offsets if it was let in.
+fn assert_is_kafkas(row: &Value, result: &Value, case: &Path) {
+    let what = format!("{} {row}", case.display());
+    assert_eq!(row["verdict"], result["verdict"], "{what}");
+    assert_eq!(row["error"]["name"], result["error"]["name"], "{what}");
+    if result["verdict"] != "rejected" {
+        assert_eq!(row["baseOffset"], result["baseOffset"], "{what}");
+        assert_eq!(row["lastOffset"], result["lastOffset"], "{what}");
+    }
+}
+
 /// A scenario's appends and markers, put one after another to a log that is not there yet, up to
 /// the first step that does something else.
 #[test]
@@ -698,32 +709,7 @@ fn scenario_steps_get_kafkas_verdicts_on_an_empty_log() {
         let version = TransactionVersion(i16::try_from(version).unwrap());
         let rows = put(&partition, None, &requests, version, None);
         for (row, result) in rows.iter().zip(&wanted) {
-            assert_eq!(
-                row["verdict"],
-                result["verdict"],
-                "{} {row}",
-                case.display()
-            );
-            assert_eq!(
-                row["error"]["name"],
-                result["error"]["name"],
-                "{} {row}",
-                case.display()
-            );
-            if result["verdict"] != "rejected" {
-                assert_eq!(
-                    row["baseOffset"],
-                    result["baseOffset"],
-                    "{} {row}",
-                    case.display()
-                );
-                assert_eq!(
-                    row["lastOffset"],
-                    result["lastOffset"],
-                    "{} {row}",
-                    case.display()
-                );
-            }
+            assert_is_kafkas(row, result, &case);
             compared += 1;
         }
         whole += usize::from(usable == steps.len());
@@ -770,27 +756,7 @@ fn client_appends_get_kafkas_verdicts_from_the_log_of_a_case() {
                     TransactionVersion::V2,
                     None,
                 );
-                let row = &rows[0];
-                assert_eq!(
-                    row["verdict"],
-                    result["verdict"],
-                    "{} {row}",
-                    case.display()
-                );
-                assert_eq!(
-                    row["error"]["name"],
-                    result["error"]["name"],
-                    "{} {row}",
-                    case.display()
-                );
-                if result["verdict"] != "rejected" {
-                    assert_eq!(
-                        row["baseOffset"],
-                        result["baseOffset"],
-                        "{} {row}",
-                        case.display()
-                    );
-                }
+                assert_is_kafkas(&rows[0], result, &case);
                 compared += 1;
             }
             end = result["state"]["logEndOffset"].as_i64().unwrap();

@@ -1,8 +1,7 @@
-//! Which leader epoch began where, in memory and in `leader-epoch-checkpoint`.
+//! `leader-epoch-checkpoint`: the leader epochs of [`crate::state::LeaderEpochs`] and their file.
 //!
 //! Decides `LeaderEpochFileCache`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Rejection};
@@ -10,13 +9,14 @@ use super::text_file;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 use crate::log;
+use crate::state;
 
 /// The leader epochs of a partition.
 #[derive(Debug)]
 pub(super) struct LeaderEpochs {
     path: PathBuf,
     fsync: bool,
-    epochs: BTreeMap<i32, i64>,
+    epochs: state::LeaderEpochs,
 }
 
 impl LeaderEpochs {
@@ -32,7 +32,7 @@ impl LeaderEpochs {
         let mut epochs = Self {
             path,
             fsync,
-            epochs: BTreeMap::new(),
+            epochs: state::LeaderEpochs::default(),
         };
         if !bytes.is_empty() {
             let read =
@@ -49,16 +49,11 @@ impl LeaderEpochs {
 
     /// The entries, ascending.
     pub(super) fn entries(&self) -> impl Iterator<Item = EpochEntry> + '_ {
-        self.epochs
-            .iter()
-            .map(|(&epoch, &start_offset)| EpochEntry {
-                epoch,
-                start_offset,
-            })
+        self.epochs.entries()
     }
 
     pub(super) fn latest_epoch(&self) -> Option<i32> {
-        self.epochs.last_key_value().map(|(epoch, _)| *epoch)
+        self.epochs.latest_epoch()
     }
 
     /// An epoch begins at an offset. Writes the file if that is news.
@@ -74,65 +69,22 @@ impl LeaderEpochs {
     }
 
     fn put(&mut self, entry: EpochEntry) -> Result<bool, Error> {
-        let EpochEntry {
-            epoch,
-            start_offset,
-        } = entry;
-        if epoch < 0 || start_offset < 0 {
-            return Err(Rejection::LeaderEpoch {
-                epoch,
-                start_offset,
-            }
-            .into());
-        }
-        if let Some((&latest, &latest_start)) = self.epochs.last_key_value()
-            && epoch == latest
-            && start_offset >= latest_start
-        {
-            return Ok(false);
-        }
-        while let Some(last) = self.epochs.last_entry() {
-            if *last.key() < epoch && *last.get() < start_offset {
-                break;
-            }
-            last.remove();
-        }
-        self.epochs.insert(epoch, start_offset);
-        Ok(true)
+        self.epochs.assign(entry).map_err(|_| {
+            Error::from(Rejection::LeaderEpoch {
+                epoch: entry.epoch,
+                start_offset: entry.start_offset,
+            })
+        })
     }
 
-    /// Drops entries that start at or above the end; whether there were any, and the file is to
-    /// be written later (`truncateFromEndAsyncFlush`).
+    /// Whether entries were dropped, so that the file is to be written later.
     pub(super) fn truncate_from_end(&mut self, end_offset: i64) -> bool {
-        let mut removed = false;
-        if end_offset < 0 {
-            return removed;
-        }
-        while let Some(last) = self.epochs.last_entry() {
-            if *last.get() < end_offset {
-                break;
-            }
-            last.remove();
-            removed = true;
-        }
-        removed
+        self.epochs.truncate_from_end(end_offset)
     }
 
-    /// Drops entries before the start, of which the last one moves up to it; whether there were
-    /// any (`truncateFromStartAsyncFlush`).
+    /// Whether entries were dropped or moved, so that the file is to be written later.
     pub(super) fn truncate_from_start(&mut self, start_offset: i64) -> bool {
-        let mut last_removed = None;
-        while let Some(first) = self.epochs.first_entry() {
-            if *first.get() > start_offset {
-                break;
-            }
-            last_removed = Some(*first.key());
-            first.remove();
-        }
-        if let Some(epoch) = last_removed {
-            self.epochs.insert(epoch, start_offset);
-        }
-        last_removed.is_some()
+        self.epochs.truncate_from_start(start_offset)
     }
 
     /// `clearAndFlush`.

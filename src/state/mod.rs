@@ -12,6 +12,8 @@
 //! | which transactions are open, which rows go into `.txnindex` | [`transactions`] |
 //! | where do the high watermark and the last stable offset stand | [`last_stable_offset`] |
 //! | how does a log become state | [`replay`] one segment, [`rebuild`] a whole log |
+//! | which leader epoch began where | [`leader_epochs`] |
+//! | what a follower truncates | [`follower_truncation`] |
 //! | which snapshots are kept | [`snapshot_offsets`] |
 //! | which sequences are missing or stored twice | [`sequence_gaps`] |
 //!
@@ -19,10 +21,12 @@
 
 pub mod append_check;
 pub mod append_origin;
+pub mod follower_truncation;
 pub mod java_hash_map;
 mod java_tree_bin;
 pub mod kafka_error;
 pub mod last_stable_offset;
+pub mod leader_epochs;
 pub mod log_offset_metadata;
 pub mod producer_append_info;
 pub mod producer_state_entry;
@@ -37,9 +41,11 @@ pub mod verification_state;
 
 pub use append_check::{AppendCheck, ValidatedAppend, Verdict};
 pub use append_origin::{AppendOrigin, TransactionVersion};
+pub use follower_truncation::{FollowerTruncation, ReplicaLog, truncate_follower};
 pub use java_hash_map::JavaHashMap;
 pub use kafka_error::KafkaError;
 pub use last_stable_offset::{LogOffsets, StableOffsets};
+pub use leader_epochs::{EpochEndOffset, LeaderEpochs, NegativeEpochEntry};
 pub use log_offset_metadata::LogOffsetMetadata;
 pub use producer_append_info::ProducerAppendInfo;
 pub use producer_state_entry::{BatchMetadata, ProducerSnapshotRow, ProducerStateEntry};

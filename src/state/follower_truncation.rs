@@ -1,0 +1,186 @@
+//! How far a follower cuts its log back before it follows a leader.
+//!
+//! Decides `AbstractFetcherThread` and `Partition.readRecords` (KIP-101, KIP-279, KIP-595): the
+//! follower fetches behind its log end and names the epoch of its last record. The leader looks
+//! where that epoch ends in its own log, and says so where the two do not go together; the follower
+//! cuts back and asks again. Only leader epochs decide: other records in the same epoch go unseen.
+
+use super::leader_epochs::{EpochEndOffset, LeaderEpochs};
+use crate::format::leader_epoch_checkpoint::EpochEntry;
+
+/// What a replica knows of its own log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaLog {
+    /// Its leader epochs.
+    pub epochs: LeaderEpochs,
+    /// Where its log starts.
+    pub log_start_offset: i64,
+    /// Where its log ends.
+    pub log_end_offset: i64,
+    /// Its high watermark, if that is known.
+    pub high_watermark: Option<i64>,
+}
+
+/// What a follower does to its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowerTruncation {
+    /// Where its log ends then; `None` if that depends on a high watermark that is not known.
+    pub truncate_to: Option<i64>,
+    /// Where it ends on the way, if it takes more than one answer of the leader.
+    pub steps: Vec<i64>,
+    /// Everything is dropped, since the leader's log starts behind the follower's end.
+    pub is_full: bool,
+    /// What the leader answers last; `None` if it finds nothing that diverges.
+    pub answer: Option<EpochEndOffset>,
+}
+
+/// What `follower` cuts off when `leader` has just been elected and begins a new epoch at its
+/// log end.
+#[must_use]
+pub fn truncate_follower(leader: &ReplicaLog, follower: &ReplicaLog) -> FollowerTruncation {
+    let leader_epochs = elected(leader, follower);
+    let mut epochs = follower.epochs.clone();
+    let mut end = follower.log_end_offset;
+    let mut done = FollowerTruncation {
+        truncate_to: Some(end),
+        steps: Vec::new(),
+        is_full: false,
+        answer: None,
+    };
+    // Each turn but the last drops an epoch of the follower.
+    loop {
+        let Some(last_fetched_epoch) = epochs.latest_epoch() else {
+            // Nothing of an older format, or from before epochs were kept, can be compared.
+            if done.steps.is_empty() && end > follower.log_start_offset {
+                done.truncate_to = follower.high_watermark.map(|it| it.min(end));
+                return done;
+            }
+            break;
+        };
+        let Some(answer) = leader_epochs.end_offset_for(last_fetched_epoch, leader.log_end_offset)
+        else {
+            break;
+        };
+        let goes_on = answer.leader_epoch >= last_fetched_epoch && answer.end_offset >= end;
+        if goes_on || end < leader.log_start_offset {
+            break;
+        }
+        done.answer = Some(answer);
+        let before = end;
+        end = match epochs.end_offset_for(answer.leader_epoch, end) {
+            Some(own) if own.leader_epoch == answer.leader_epoch => {
+                own.end_offset.min(answer.end_offset).min(end)
+            }
+            // An epoch the follower does not know: back to the end of the one before it.
+            Some(own) => own.end_offset.min(end),
+            None => answer.end_offset.min(end),
+        };
+        epochs.truncate_from_end(end);
+        done.steps.push(end);
+        if end == before && epochs.latest_epoch() == Some(last_fetched_epoch) {
+            break;
+        }
+    }
+    if end < leader.log_start_offset {
+        done.is_full = true;
+        end = leader.log_start_offset;
+    }
+    done.steps.pop_if(|last| *last == end);
+    done.truncate_to = Some(end);
+    done
+}
+
+/// The leader's epochs once it leads: a new one from its log end on, which replaces an epoch that
+/// began there without a record.
+fn elected(leader: &ReplicaLog, follower: &ReplicaLog) -> LeaderEpochs {
+    let mut epochs = leader.epochs.clone();
+    let highest = epochs.latest_epoch().max(follower.epochs.latest_epoch());
+    let entry = EpochEntry {
+        epoch: highest.map_or(0, |epoch| epoch.saturating_add(1)),
+        start_offset: leader.log_end_offset,
+    };
+    // Neither is negative, so it cannot be refused.
+    let _ = epochs.assign(entry);
+    epochs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(epochs: &[(i32, i64)], log_end_offset: i64) -> ReplicaLog {
+        let entries = epochs.iter().map(|&(epoch, start_offset)| EpochEntry {
+            epoch,
+            start_offset,
+        });
+        ReplicaLog {
+            epochs: LeaderEpochs::from_entries(entries).unwrap(),
+            log_start_offset: 0,
+            log_end_offset,
+            high_watermark: None,
+        }
+    }
+
+    fn truncated(leader: &ReplicaLog, follower: &ReplicaLog) -> (Option<i64>, Vec<i64>) {
+        let done = truncate_follower(leader, follower);
+        (done.truncate_to, done.steps)
+    }
+
+    #[test]
+    fn a_follower_behind_or_level_keeps_all_and_one_ahead_is_cut() {
+        let short = log(&[(0, 0), (2, 3)], 10);
+        let long = log(&[(0, 0), (2, 3)], 14);
+        assert_eq!(truncated(&long, &short), (Some(10), vec![]));
+        assert_eq!(truncated(&short, &long), (Some(10), vec![]));
+        assert_eq!(truncated(&short, &short), (Some(10), vec![]));
+    }
+
+    #[test]
+    fn other_epochs_are_cut_to_the_end_of_the_last_common_one() {
+        let a = log(&[(2, 0), (3, 11)], 15);
+        let b = log(&[(2, 0), (5, 11)], 16);
+        assert_eq!(truncated(&a, &b), (Some(11), vec![]));
+        assert_eq!(truncated(&b, &a), (Some(11), vec![]));
+    }
+
+    #[test]
+    fn fast_leader_changes_take_more_than_one_answer() {
+        // KIP-279: neither knows the other's last epochs.
+        let leader = log(&[(1, 0), (2, 10), (4, 15)], 20);
+        let follower = log(&[(1, 0), (3, 12), (5, 14)], 18);
+        let (end, steps) = truncated(&leader, &follower);
+        // The leader answers (4, 20), of which the follower knows the end of 3: 14; then (2, 15)
+        // of which it knows the end of 1: 12; then (1, 10).
+        assert_eq!((end, steps), (Some(10), vec![14, 12]));
+    }
+
+    #[test]
+    fn an_epoch_without_a_record_counts_for_nothing() {
+        let leader = log(&[(1, 0), (3, 10)], 10);
+        let follower = log(&[(1, 0), (2, 10)], 12);
+        assert_eq!(truncated(&leader, &follower), (Some(10), vec![]));
+    }
+
+    #[test]
+    fn a_leader_that_starts_behind_the_follower_makes_it_begin_anew() {
+        let leader = ReplicaLog {
+            log_start_offset: 100,
+            ..log(&[(1, 100)], 120)
+        };
+        let follower = log(&[(1, 0)], 50);
+        let done = truncate_follower(&leader, &follower);
+        assert!(done.is_full);
+        assert_eq!(done.truncate_to, Some(100));
+    }
+
+    #[test]
+    fn without_epochs_the_high_watermark_decides() {
+        let leader = log(&[], 10);
+        let follower = ReplicaLog {
+            high_watermark: Some(7),
+            ..log(&[], 12)
+        };
+        assert_eq!(truncated(&leader, &follower).0, Some(7));
+        assert_eq!(truncated(&leader, &log(&[], 12)).0, None);
+    }
+}

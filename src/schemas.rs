@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 
 use crate::append::scenario::WriteRow;
 use crate::report::aborted::AbortedRow;
+use crate::report::diff::DiffRow;
 use crate::report::dump::DumpRow;
 use crate::report::gaps::GapRow;
 use crate::report::ls::LsRow;
@@ -29,6 +30,7 @@ const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("txns", document::<TxnRow<'_>>),
     ("aborted", document::<AbortedRow<'_>>),
     ("lso", document::<LsoRow>),
+    ("diff", document::<DiffRow>),
     ("rebuild", document::<RebuildRow>),
     ("write", document::<WriteRow>),
 ];

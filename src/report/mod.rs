@@ -6,6 +6,7 @@
 pub mod aborted;
 pub mod content;
 pub mod coordinator_topics;
+pub mod diff;
 pub mod dump;
 pub mod filter;
 pub mod gaps;

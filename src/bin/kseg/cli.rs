@@ -119,6 +119,7 @@ pub(crate) enum Command {
     Txns(cmd::txns::TxnsArgs),
     Aborted(cmd::aborted::AbortedArgs),
     Lso(cmd::lso::LsoArgs),
+    Diff(cmd::diff::DiffArgs),
     Rebuild(cmd::rebuild::RebuildArgs),
     Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),

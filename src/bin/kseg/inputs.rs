@@ -221,7 +221,7 @@ impl Inputs {
 
 /// The checkpoints count for the replica in use only: a directory to delete or a stray may have
 /// the name of a partition that lives on beside it.
-fn offsets(dir: &PartitionDir, checkpoints: &Checkpoints) -> CheckpointedOffsets {
+pub(crate) fn offsets(dir: &PartitionDir, checkpoints: &Checkpoints) -> CheckpointedOffsets {
     use kseg::format::file_name::PartitionDirStatus;
     match &dir.name {
         Some(name) if name.status == PartitionDirStatus::Live => {
@@ -232,7 +232,7 @@ fn offsets(dir: &PartitionDir, checkpoints: &Checkpoints) -> CheckpointedOffsets
 }
 
 /// A partition directory's checkpoints lie in the folder above it.
-fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
+pub(crate) fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
     let above = std::fs::canonicalize(path)
         .ok()
         .and_then(|path| Some(path.parent()?.to_owned()));

@@ -6,6 +6,7 @@ mod context;
 mod inputs;
 #[cfg(test)]
 mod man;
+mod pairs;
 mod progress;
 mod render;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Some(Command::Txns(args)) => cmd::txns::run(args, &mut context),
         Some(Command::Aborted(args)) => cmd::aborted::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
+        Some(Command::Diff(args)) => cmd::diff::run(args, &mut context),
         Some(Command::Rebuild(args)) => cmd::rebuild::run(args, &mut context),
         Some(Command::Write(args)) => cmd::write::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),

@@ -2,6 +2,7 @@
 
 pub(crate) mod aborted;
 pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod gaps;
 pub(crate) mod ls;

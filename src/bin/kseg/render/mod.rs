@@ -1,6 +1,7 @@
 //! Rows to text: tables for people, JSON for programs. Opens nothing, knows no Kafka.
 
 pub(crate) mod columns;
+pub(crate) mod diff_table;
 pub(crate) mod dump_table;
 pub(crate) mod fast_json;
 pub(crate) mod json;

@@ -1,0 +1,398 @@
+//! What `diff` prints: how many partitions differ, a line for each, and what to do.
+
+use std::io::{self, Write};
+
+use kseg::report::diff::{
+    Alone, BatchPlaceRow, DamageRow, DiffKind, DiffRow, DiffTxn, TruncationRow, TxnSide,
+};
+use kseg::report::gaps::range;
+
+use super::Style;
+use super::columns::Align::{Left, Right};
+use super::summary::{Summary, SummaryColumn};
+use super::text::{bytes, count, optional, plural, printable};
+
+/// Ranges, producers, transactions and batches that a table shows of one partition.
+const MAX_LINES: usize = 5;
+
+const COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("PARTITION", Left, 0),
+    SummaryColumn::new("KIND", Left, 0),
+    SummaryColumn::new("FROM", Right, 0),
+    SummaryColumn::new("LEFT END", Right, 2),
+    SummaryColumn::new("RIGHT END", Right, 2),
+    SummaryColumn::new("ONLY LEFT", Right, 1),
+    SummaryColumn::new("ONLY RIGHT", Right, 1),
+];
+
+/// Gathers partitions until all have been compared.
+pub(crate) struct DiffTable {
+    all: bool,
+    partitions: u64,
+    differing: u64,
+    losing: u64,
+    rows: Vec<Vec<String>>,
+    details: Vec<(String, Vec<String>)>,
+}
+
+impl DiffTable {
+    pub(crate) fn new(all: bool) -> Self {
+        Self {
+            all,
+            partitions: 0,
+            differing: 0,
+            losing: 0,
+            rows: Vec::new(),
+            details: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, row: &DiffRow, style: Style) {
+        self.partitions += 1;
+        self.differing += u64::from(!row.equal);
+        self.losing += u64::from(row.is_loss);
+        if self.all || !row.equal {
+            self.rows.push(cells(row));
+        }
+        let lines = details(row, style);
+        if !lines.is_empty() {
+            self.details.push((partition_name(row), lines));
+        }
+    }
+
+    pub(crate) fn print(self, out: &mut impl Write, style: Style) -> io::Result<()> {
+        if self.partitions == 0 {
+            return Ok(());
+        }
+        let of = count(self.partitions, "partition");
+        if self.differing == 0 {
+            writeln!(out, "no difference in {of}")?;
+        } else {
+            let verb = if self.differing == 1 {
+                "differs"
+            } else {
+                "differ"
+            };
+            let line = format!("{} of {of} {verb}", self.differing);
+            let how = match self.losing {
+                0 => "; no record is lost".to_owned(),
+                all if all == self.differing => String::new(),
+                some => format!("; {some} in records, the others not"),
+            };
+            writeln!(out, "{}{how}", style.bad(&line))?;
+        }
+        let mut hidden = 0;
+        if !self.rows.is_empty() {
+            writeln!(out)?;
+            let mut table = Summary::new(COLUMNS);
+            for row in self.rows {
+                table.row(row);
+            }
+            hidden = table.print(out, style)?;
+        }
+        for (name, lines) in &self.details {
+            writeln!(out, "\n{}", style.heading(name))?;
+            for line in lines {
+                writeln!(out, "  {line}")?;
+            }
+        }
+        if hidden > 0 {
+            let columns = plural(hidden as u64, "column does", "columns do");
+            writeln!(
+                out,
+                "\n{columns} not fit the terminal; -o json has everything"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn partition_name(row: &DiffRow) -> String {
+    match (&row.topic, row.partition) {
+        (Some(topic), Some(partition)) => printable(&format!("{topic}-{partition}")),
+        _ => printable(
+            row.left_path
+                .as_deref()
+                .or(row.right_path.as_deref())
+                .unwrap_or("-"),
+        ),
+    }
+}
+
+fn cells(row: &DiffRow) -> Vec<String> {
+    let alone = |alone: &Alone| match alone.records {
+        0 => "-".to_owned(),
+        records => count(records, "record"),
+    };
+    vec![
+        partition_name(row),
+        row.kind.map_or("equal", DiffKind::name).to_owned(),
+        optional(row.first_divergent_offset),
+        optional(row.left_log_end_offset),
+        optional(row.right_log_end_offset),
+        alone(&row.only_in_left),
+        alone(&row.only_in_right),
+    ]
+}
+
+/// What an operator needs to know of one partition; nothing if it is sound and the same.
+fn details(row: &DiffRow, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some(if_left_leads) = &row.if_left_leads else {
+        lines.push(match &row.left_path {
+            Some(path) => format!("only on the left: {}", printable(path)),
+            None => format!(
+                "only on the right: {}",
+                printable(row.right_path.as_deref().unwrap_or("-"))
+            ),
+        });
+        return lines;
+    };
+    if let Some(difference) = row.differences.first() {
+        lines.push(what(difference.kind, difference.first_offset));
+        lines.push(place("left", difference.left.as_ref()));
+        lines.push(place("right", difference.right.as_ref()));
+        for other in row.differences.iter().skip(1) {
+            lines.push(format!(
+                "also {} from offset {}",
+                other.kind.name(),
+                other.first_offset
+            ));
+        }
+        if let (Some(epoch), Some(end)) = (row.last_common_epoch, row.last_common_end_offset) {
+            lines.push(format!(
+                "last common leader epoch {epoch}, which ends at {end}"
+            ));
+        }
+        alone("left", &row.only_in_left, &mut lines);
+        alone("right", &row.only_in_right, &mut lines);
+        transactions(row, &mut lines);
+    }
+    damage(row, &mut lines, style);
+    side_files(row, &mut lines);
+    if let (Some(kind), Some(if_right_leads)) = (row.kind, &row.if_right_leads) {
+        if kind.is_loss() {
+            lines.push(truncation(if_left_leads, "left"));
+            lines.push(truncation(if_right_leads, "right"));
+        }
+        lines.push(format!("next: {}", next_step(row, kind)));
+    }
+    lines
+}
+
+fn what(kind: DiffKind, offset: i64) -> String {
+    match kind {
+        DiffKind::OtherEpoch => {
+            format!("two leaders wrote from offset {offset} on: the leader epochs differ")
+        }
+        DiffKind::OtherBytes => {
+            format!("other bytes at offset {offset}, though the leader epoch is the same")
+        }
+        DiffKind::MissingTail => format!("one log ends at offset {offset}, the other goes on"),
+        DiffKind::MissingSegment => {
+            format!("offsets from {offset} on are gone on one side; no cleaner took them")
+        }
+        DiffKind::Compaction => format!(
+            "the cleaner has come further on one side, first seen at offset {offset}; no loss"
+        ),
+        DiffKind::OtherBatchSplit => {
+            format!("the same records lie in other batches from offset {offset} on; no loss")
+        }
+        DiffKind::MissingPartition | DiffKind::SideFiles => kind.name().to_owned(),
+    }
+}
+
+fn place(side: &str, batch: Option<&BatchPlaceRow>) -> String {
+    let Some(batch) = batch else {
+        return format!("{side:<6} nothing there");
+    };
+    let mut line = format!(
+        "{side:<6} {} @ {}  offsets {}",
+        printable(&batch.file),
+        batch.position,
+        range(batch.base_offset, batch.last_offset)
+    );
+    if let Some(epoch) = batch.partition_leader_epoch {
+        line.push_str(&format!("  leader epoch {epoch}"));
+    }
+    if let Some(id) = batch.producer_id {
+        line.push_str(&format!("  producer {id}"));
+    }
+    line
+}
+
+fn alone(side: &str, alone: &Alone, lines: &mut Vec<String>) {
+    if alone.batches == 0 {
+        return;
+    }
+    lines.push(format!(
+        "only {side}: {} in {}, {}",
+        count(alone.records, "record"),
+        plural(alone.batches, "batch", "batches"),
+        bytes(alone.size_in_bytes)
+    ));
+    for it in alone.ranges.iter().take(MAX_LINES) {
+        lines.push(format!(
+            "  {}  {}  {}",
+            range(it.first_offset, it.last_offset),
+            count(it.records, "record"),
+            it.kind.name()
+        ));
+    }
+    let more = alone.ranges.len().saturating_sub(MAX_LINES) as u64 + alone.ranges_not_listed;
+    if more > 0 {
+        lines.push(format!(
+            "  and {}",
+            plural(more, "more range", "more ranges")
+        ));
+    }
+    for it in alone.producers.iter().take(MAX_LINES) {
+        let producer = match it.producer_id {
+            Some(id) => format!("producer {id} epoch {}", optional(it.producer_epoch)),
+            None => "no producer id".to_owned(),
+        };
+        lines.push(format!("  {producer}: {}", count(it.records, "record")));
+    }
+    let more = alone.producers.len().saturating_sub(MAX_LINES) as u64;
+    if more > 0 {
+        lines.push(format!(
+            "  and {}; -o json has all",
+            plural(more, "more producer", "more producers")
+        ));
+    }
+}
+
+fn transactions(row: &DiffRow, lines: &mut Vec<String>) {
+    // What ended in two ways matters most.
+    let (other, rest): (Vec<&DiffTxn>, Vec<&DiffTxn>) =
+        row.transactions.iter().partition(|it| it.outcome_differs);
+    for it in other.iter().chain(&rest).take(MAX_LINES) {
+        let state = |side: &Option<TxnSide>| match side {
+            Some(side) => match side.marker_offset {
+                Some(marker) => format!("{} at {marker}", side.state),
+                None => side.state.to_owned(),
+            },
+            None => "not there".to_owned(),
+        };
+        lines.push(format!(
+            "transaction of producer {} from {}: left {}, right {}",
+            it.producer_id,
+            it.first_offset,
+            state(&it.left),
+            state(&it.right)
+        ));
+    }
+    let more = row.transactions.len().saturating_sub(MAX_LINES) as u64;
+    if more > 0 {
+        lines.push(format!(
+            "and {}; -o json has all",
+            plural(more, "more transaction", "more transactions")
+        ));
+    }
+}
+
+fn damage(row: &DiffRow, lines: &mut Vec<String>, style: Style) {
+    for it in row.both_corrupt.iter().take(MAX_LINES) {
+        lines.push(style.bad(&format!(
+            "the same {} on both sides: {}",
+            it.left.kind,
+            damaged(&it.left)
+        )));
+    }
+    if !row.both_corrupt.is_empty() {
+        lines.push("the damage was there before it was replicated; no replica can help".to_owned());
+    }
+    for (side, rows) in [("left", &row.damaged_left), ("right", &row.damaged_right)] {
+        for it in rows.iter().take(MAX_LINES) {
+            lines.push(style.bad(&format!("{} on the {side}: {}", it.kind, damaged(it))));
+        }
+    }
+    let lists = [
+        row.both_corrupt.len(),
+        row.damaged_left.len(),
+        row.damaged_right.len(),
+    ];
+    let more: usize = lists.iter().map(|len| len.saturating_sub(MAX_LINES)).sum();
+    let more = more as u64 + row.damage_not_listed;
+    if more > 0 {
+        lines.push(format!("and {more} more damaged; -o json has more"));
+    }
+}
+
+fn damaged(row: &DamageRow) -> String {
+    let mut text = format!("{} @ {}", printable(&row.file), row.position);
+    if let (Some(first), Some(last)) = (row.base_offset, row.last_offset) {
+        text.push_str(&format!("  offsets {}", range(first, last)));
+    }
+    if let Some(next) = row.next_offset {
+        text.push_str(&format!("  readers go on at {next}"));
+    }
+    text
+}
+
+fn side_files(row: &DiffRow, lines: &mut Vec<String>) {
+    for it in row.side_files.iter().filter(|it| it.is_difference) {
+        let side = it
+            .side
+            .map_or_else(String::new, |side| format!(" ({side})"));
+        lines.push(format!("{}{side}: {}", printable(&it.file), it.kind));
+        lines.push(format!("  {}", printable(&it.message)));
+    }
+}
+
+fn truncation(row: &TruncationRow, leader: &str) -> String {
+    let follower = row.follower;
+    let then = match (row.truncates, row.truncate_to_offset, row.offsets_lost) {
+        (Some(true), Some(to), _) if row.is_full => {
+            format!("{follower} drops everything and begins at {to}")
+        }
+        (Some(true), Some(to), lost) => format!(
+            "{follower} truncates to {to} and loses {}",
+            count(u64::try_from(lost.unwrap_or(0)).unwrap_or(0), "offset")
+        ),
+        (Some(false), ..) => format!("{follower} truncates nothing"),
+        _ => format!("{follower} truncates to its high watermark, which is not known here"),
+    };
+    let rest = if row.leaves_difference {
+        "; the difference stays"
+    } else {
+        ""
+    };
+    format!("if {leader} leads, {then}{rest}")
+}
+
+fn next_step(row: &DiffRow, kind: DiffKind) -> String {
+    match kind {
+        DiffKind::OtherEpoch => {
+            "save what is only on the side that will follow: kseg read --from-offset".to_owned()
+        }
+        DiffKind::OtherBytes => match (row.damaged_left.is_empty(), row.damaged_right.is_empty()) {
+            (true, false) => "the left side is sound: let it lead, and remove the right replica's \
+                              directory so that it is fetched anew"
+                .to_owned(),
+            (false, true) => "the right side is sound: let it lead, and remove the left replica's \
+                              directory so that it is fetched anew"
+                .to_owned(),
+            _ => "both are readable: compare the records with kseg dump --records, then remove \
+                  the wrong replica's directory"
+                .to_owned(),
+        },
+        DiffKind::MissingTail => {
+            let longer = if row.left_log_end_offset > row.right_log_end_offset {
+                "left"
+            } else {
+                "right"
+            };
+            format!("let the {longer} side lead; the other fetches what it lacks")
+        }
+        DiffKind::MissingSegment => {
+            "a follower does not fetch what lies below its end: remove the replica with the hole \
+             so that it is fetched anew"
+                .to_owned()
+        }
+        DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
+            "nothing to do: consumers get the same records".to_owned()
+        }
+        DiffKind::SideFiles => "kseg rebuild makes side files again from the log".to_owned(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Leader epochs of two replicas: where they part, and what a follower would do about it.
+
+use serde::Serialize;
+
+use super::kind::{Side, Sides};
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::{Error, Io};
+use crate::state::{EpochEndOffset, LeaderEpochs, ReplicaLog, truncate_follower};
+
+/// What the follower does when one of the two replicas leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TruncationRow {
+    /// `left` or `right`: who follows.
+    pub follower: &'static str,
+    /// Whether it cuts anything off; null if that hangs on a high watermark that is not known.
+    pub truncates: Option<bool>,
+    /// Where its log ends then.
+    pub truncate_to_offset: Option<i64>,
+    /// Where it is cut on the way, if the leader has to be asked more than once.
+    pub steps: Vec<i64>,
+    /// It drops everything, as the leader's log starts behind its end.
+    pub is_full: bool,
+    /// Epoch that the leader answers with, if it finds that the logs diverge.
+    pub leader_epoch: Option<i32>,
+    /// Where the leader says that epoch ends.
+    pub leader_end_offset: Option<i64>,
+    /// Offsets cut off.
+    pub offsets_lost: Option<i64>,
+    /// Whether other data stays below the place of the cut: no broker notices that.
+    pub leaves_difference: bool,
+}
+
+/// The leader epochs that a broker goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownEpochs {
+    pub(super) epochs: LeaderEpochs,
+    /// `checkpoint` or `batches`.
+    pub(super) source: &'static str,
+    /// What is wrong with the checkpoint.
+    pub(super) defect: Option<String>,
+    /// Whether the checkpoint is there.
+    pub(super) has_file: bool,
+}
+
+/// The epochs of `leader-epoch-checkpoint` as a broker loads it (`LogLoader.load`), or those of
+/// the batches if the file is not there or not readable.
+pub(super) fn known_epochs(
+    dir: &PartitionDir,
+    io: Io,
+    by_batches: &LeaderEpochs,
+    log_start_offset: i64,
+    log_end_offset: i64,
+) -> Result<KnownEpochs, Error> {
+    let of_batches = |defect, has_file| KnownEpochs {
+        epochs: by_batches.clone(),
+        source: "batches",
+        defect,
+        has_file,
+    };
+    let file = dir.files.iter().find(|file| {
+        file.parsed.kind == LogFileKind::LeaderEpochCheckpoint
+            && file.parsed.state == FileState::Live
+    });
+    let Some(file) = file else {
+        return Ok(of_batches(None, false));
+    };
+    let file = match MappedFile::open(&dir.file_path(file), io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(of_batches(None, false)),
+        Err(error) => return Err(error),
+    };
+    let decoded = match LeaderEpochCheckpoint::decode(&file.read_all()?) {
+        Ok(decoded) => decoded,
+        Err(error) => return Ok(of_batches(Some(error.to_string()), true)),
+    };
+    let Ok(mut epochs) = LeaderEpochs::from_entries(decoded.entries) else {
+        return Ok(of_batches(
+            Some("a negative epoch or offset".to_owned()),
+            true,
+        ));
+    };
+    epochs.truncate_from_end(log_end_offset);
+    epochs.truncate_from_start(log_start_offset);
+    Ok(KnownEpochs {
+        epochs,
+        source: "checkpoint",
+        defect: None,
+        has_file: true,
+    })
+}
+
+/// The highest epoch both logs have batches of, and where the shorter of the two ends in it.
+pub(super) fn last_common(
+    epochs: Sides<&LeaderEpochs>,
+    log_end_offsets: Sides<i64>,
+) -> Option<EpochEndOffset> {
+    let mut left = epochs.left.entries().rev().peekable();
+    let mut right = epochs.right.entries().rev().peekable();
+    loop {
+        let (l, r) = (left.peek()?.epoch, right.peek()?.epoch);
+        if l > r {
+            left.next();
+        } else if r > l {
+            right.next();
+        } else {
+            let end = |epochs: &LeaderEpochs, end| epochs.end_offset_for(l, end);
+            let of_left = end(epochs.left, log_end_offsets.left)?;
+            let of_right = end(epochs.right, log_end_offsets.right)?;
+            return Some(EpochEndOffset {
+                leader_epoch: l,
+                end_offset: of_left.end_offset.min(of_right.end_offset),
+            });
+        }
+    }
+}
+
+/// What the follower does if the replica on `leader` is elected. `first_lost` is the first offset
+/// at which one side has what the other has not.
+pub(super) fn truncation(
+    logs: &Sides<ReplicaLog>,
+    leader: Side,
+    first_lost: Option<i64>,
+) -> TruncationRow {
+    let follower = leader.other();
+    let before = logs.of(follower).log_end_offset;
+    let done = truncate_follower(logs.of(leader), logs.of(follower));
+    let is_cut = |to: i64| done.is_full || to < before;
+    let leader_end = logs.of(leader).log_end_offset;
+    let leaves_difference = match (done.truncate_to, first_lost) {
+        // Behind its end the follower fetches what the leader has.
+        (Some(to), Some(first)) => !done.is_full && first < to.min(leader_end),
+        (None, _) | (_, None) => false,
+    };
+    let from = logs.of(follower).log_start_offset;
+    TruncationRow {
+        follower: match follower {
+            Side::Left => "left",
+            Side::Right => "right",
+        },
+        truncates: done.truncate_to.map(is_cut),
+        truncate_to_offset: done.truncate_to,
+        offsets_lost: done.truncate_to.map(|to| {
+            if done.is_full {
+                before.saturating_sub(from)
+            } else {
+                before.saturating_sub(to).max(0)
+            }
+        }),
+        steps: done.steps,
+        is_full: done.is_full,
+        leader_epoch: done.answer.map(|it| it.leader_epoch),
+        leader_end_offset: done.answer.map(|it| it.end_offset),
+        leaves_difference,
+    }
+}

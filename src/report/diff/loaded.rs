@@ -1,0 +1,172 @@
+//! A batch whose records are compared one by one.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use super::cursor::Head;
+use super::facts::{BatchPlaceRow, DamageRow, Span};
+use super::kind::DiffKind;
+use super::txns::TxnAt;
+use crate::format::NO_SEQUENCE;
+use crate::log::Error;
+use crate::log::batches::Entry;
+use crate::log::records::{LogRecord, Unpacker};
+
+/// A batch that has been read and whose records have not all been matched yet.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) place: BatchPlaceRow,
+    pub(super) span: Span,
+    pub(super) txn: Option<TxnAt>,
+    /// Records left; `None` if they cannot be read or need not be.
+    pub(super) records: Option<VecDeque<RecordHash>>,
+    /// All below this offset has been compared.
+    pub(super) next_offset: i64,
+    /// Why the whole batch counts as other than what the other side has.
+    pub(super) conflict: Option<DiffKind>,
+    /// Offsets of records that the other side has not, with the reason.
+    pub(super) alone: Vec<(Span, DiffKind)>,
+    /// How many records those are.
+    pub(super) alone_records: u64,
+    /// Whether it has the marks of the cleaner's work: fewer records than offsets, or a delete
+    /// horizon.
+    pub(super) is_cleaned: bool,
+}
+
+/// One record: its offset, and a keyed hash of all that a consumer or a broker sees of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordHash {
+    pub(super) offset: i64,
+    pub(super) hash: u64,
+}
+
+impl Loaded {
+    /// Whether everything has been compared.
+    pub(super) fn is_done(&self) -> bool {
+        match &self.records {
+            Some(records) => records.is_empty(),
+            None => self.next_offset > self.span.last,
+        }
+    }
+
+    /// The first offset that has not been compared.
+    pub(super) fn first_left(&self) -> i64 {
+        match self.records.as_ref().and_then(VecDeque::front) {
+            Some(record) => record.offset,
+            None => self.next_offset,
+        }
+    }
+
+    /// All up to this offset is other on the other side.
+    pub(super) fn drop_up_to(&mut self, offset: i64) {
+        self.next_offset = self.next_offset.max(offset.saturating_add(1));
+        if let Some(records) = &mut self.records {
+            while records
+                .front()
+                .is_some_and(|record| record.offset <= offset)
+            {
+                records.pop_front();
+            }
+        }
+    }
+
+    /// A record that the other side has not.
+    pub(super) fn is_alone(&mut self, offset: i64, why: DiffKind) {
+        self.alone_records += 1;
+        match self.alone.last_mut() {
+            Some((span, kind)) if *kind == why && span.last.checked_add(1) == Some(offset) => {
+                span.last = offset;
+            }
+            _ => {
+                let span = Span {
+                    first: offset,
+                    last: offset,
+                };
+                self.alone.push((span, why));
+            }
+        }
+    }
+}
+
+/// Reads batches for [`Loaded`].
+#[derive(Debug)]
+pub(super) struct Loader {
+    unpacker: Unpacker,
+    keys: RandomState,
+}
+
+impl Loader {
+    pub(super) fn new(max_batch_bytes: usize) -> Self {
+        Self {
+            unpacker: Unpacker::new(max_batch_bytes),
+            keys: RandomState::new(),
+        }
+    }
+
+    /// The records of an entry; `None` if not all of them can be read.
+    pub(super) fn records(
+        &mut self,
+        head: Head<'_, '_>,
+        damage: Option<&DamageRow>,
+    ) -> Result<Option<VecDeque<RecordHash>>, Error> {
+        if damage.is_some() {
+            return Ok(None);
+        }
+        let mut records = VecDeque::new();
+        let keys = &self.keys;
+        let bad = match head.entry {
+            Entry::Batch(batch) => {
+                let header = batch.header;
+                let attributes = header.attributes();
+                let of_batch = |record: &LogRecord<'_>| {
+                    let mut hasher = keys.build_hasher();
+                    hasher.write_i64(header.producer_id());
+                    hasher.write_i16(header.producer_epoch());
+                    hasher.write_u8(u8::from(attributes.is_transactional()));
+                    hasher.write_u8(u8::from(attributes.is_control()));
+                    hash(record, hasher)
+                };
+                self.unpacker.batch(batch, |record| {
+                    records.push_back(of_batch(record));
+                    Ok::<_, Error>(())
+                })?
+            }
+            Entry::Legacy(entry) => self.unpacker.legacy(entry, |record| {
+                let mut hasher = keys.build_hasher();
+                hasher.write_i64(crate::format::NO_PRODUCER_ID);
+                hasher.write_i16(crate::format::NO_PRODUCER_EPOCH);
+                hasher.write_u8(0);
+                hasher.write_u8(0);
+                records.push_back(hash(record, hasher));
+                Ok::<_, Error>(())
+            })?,
+            Entry::Damage(_) => return Ok(None),
+        };
+        Ok(bad.is_none().then_some(records))
+    }
+}
+
+/// All that is seen of a record, apart from the batch it lies in.
+fn hash(record: &LogRecord<'_>, mut hasher: impl Hasher) -> RecordHash {
+    hasher.write_i64(record.timestamp);
+    hasher.write_u8(record.timestamp_type as u8);
+    hasher.write_i32(record.sequence.unwrap_or(NO_SEQUENCE));
+    for bytes in [record.key, record.value] {
+        match bytes {
+            Some(bytes) => {
+                hasher.write_u8(1);
+                hasher.write_usize(bytes.len());
+                hasher.write(bytes);
+            }
+            None => hasher.write_u8(0),
+        }
+    }
+    if let Some(record) = record.record.filter(|record| record.header_count > 0) {
+        hasher.write_i32(record.header_count);
+        hasher.write(record.headers);
+    }
+    RecordHash {
+        offset: record.offset,
+        hash: hasher.finish(),
+    }
+}

@@ -1,0 +1,240 @@
+//! Do two replicas agree: where they part, how, what each has alone, and what a broker would do.
+//!
+//! Both logs are read once, side by side, in offset order; segments roll where each replica likes.
+//! Batches that are the same to the last byte are passed over. Where they are not, records are
+//! compared, so that the same records in other batches, or cleaned at another time, are told from
+//! other data. What lies below the higher of the two log starts is not compared. In memory are one
+//! batch a side, the open producers, and bounded lists of what was found.
+
+mod alone;
+mod compare;
+mod cursor;
+mod differences;
+mod epochs;
+mod facts;
+mod kind;
+mod loaded;
+mod replica;
+mod row;
+mod side_files;
+mod txn_rows;
+mod txns;
+
+pub use alone::{Alone, AloneProducer, AloneRange};
+pub use differences::Difference;
+pub use epochs::TruncationRow;
+pub use facts::{BatchPlaceRow, DamageRow};
+pub use kind::DiffKind;
+pub use row::{DiffRow, SharedDamage};
+pub use side_files::SideFileRow;
+pub use txns::{DiffTxn, TxnSide};
+
+use std::path::PathBuf;
+
+use self::alone::AloneFold;
+use self::compare::Compare;
+use self::cursor::{Cursor, walk_both};
+use self::epochs::{known_epochs, last_common, truncation};
+use self::kind::{Side, Sides};
+use self::replica::Replica;
+use self::side_files::SideFiles;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::{Error, Io};
+use crate::state::ReplicaLog;
+
+/// How to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffOptions {
+    /// How files are read.
+    pub io: Io,
+    /// The most bytes a batch may unpack to; a larger one counts as not readable.
+    pub max_batch_bytes: usize,
+    /// Whether to look at files beside the logs.
+    pub side_files: bool,
+}
+
+/// One replica.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaInput<'d> {
+    /// Its directory.
+    pub dir: &'d PartitionDir,
+    /// What the checkpoints above it say.
+    pub checkpoints: CheckpointedOffsets,
+}
+
+/// How two replicas differ, and what could not be looked at.
+#[derive(Clone, Debug)]
+pub struct Diff {
+    /// The answer.
+    pub row: DiffRow,
+    /// Segments that vanished while they were read.
+    pub vanished: Vec<PathBuf>,
+}
+
+/// Compares two replicas of a partition.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn diff_partitions(
+    left: ReplicaInput<'_>,
+    right: ReplicaInput<'_>,
+    options: DiffOptions,
+) -> Result<Diff, Error> {
+    let inputs = Sides { left, right };
+    let io = options.io;
+    let replicas = Sides {
+        left: Replica::new(left.dir, io, left.checkpoints)?,
+        right: Replica::new(right.dir, io, right.checkpoints)?,
+    };
+    let mut cursors = Sides {
+        left: Cursor::new(left.dir, io),
+        right: Cursor::new(right.dir, io),
+    };
+    let mut compare = Compare::new(replicas, options.max_batch_bytes);
+    walk_both(&mut cursors, |heads| compare.step(heads))?;
+    let log_end_offsets = compare.finish()?;
+    let row = answer(compare, &inputs, log_end_offsets, options)?;
+    let mut vanished = Vec::new();
+    for side in Side::BOTH {
+        let dir = inputs.of(side).dir;
+        for index in &cursors.of(side).vanished {
+            let log = dir.segments.get(*index).and_then(|it| dir.file(it.log));
+            vanished.extend(log.map(|log| dir.file_path(log)));
+        }
+    }
+    Ok(Diff { row, vanished })
+}
+
+fn answer(
+    compare: Compare<'_>,
+    inputs: &Sides<ReplicaInput<'_>>,
+    log_end_offsets: Sides<i64>,
+    options: DiffOptions,
+) -> Result<DiffRow, Error> {
+    let Compare {
+        replicas,
+        differences,
+        alone,
+        txns,
+        damage,
+        ..
+    } = compare;
+    let differences = differences.finish();
+    let first_lost = differences
+        .first()
+        .filter(|it| it.kind.is_loss())
+        .map(|it| it.first_offset);
+    let known = Sides {
+        left: epochs_of(Side::Left, inputs, &replicas, log_end_offsets, options.io)?,
+        right: epochs_of(Side::Right, inputs, &replicas, log_end_offsets, options.io)?,
+    };
+    let common = last_common(
+        Sides {
+            left: &replicas.left.epochs,
+            right: &replicas.right.epochs,
+        },
+        log_end_offsets,
+    );
+    let side_files = if options.side_files {
+        let shorter = log_end_offsets.left.min(log_end_offsets.right);
+        let end = first_lost.map_or(shorter, |first| first.min(shorter));
+        let first_split = differences
+            .iter()
+            .find(|it| it.kind == DiffKind::OtherBatchSplit)
+            .map_or(end, |it| it.first_offset);
+        let files = SideFiles {
+            dirs: Sides {
+                left: inputs.left.dir,
+                right: inputs.right.dir,
+            },
+            io: options.io,
+            start: replicas
+                .left
+                .log_start_offset
+                .max(replicas.right.log_start_offset),
+            end,
+            same_batches_end: end.min(first_split),
+            is_cleaned: replicas.left.is_cleaned || replicas.right.is_cleaned,
+        };
+        files.compare(&known)?
+    } else {
+        Vec::new()
+    };
+    let logs = Sides {
+        left: log_of(Side::Left, inputs, &replicas, log_end_offsets, &known),
+        right: log_of(Side::Right, inputs, &replicas, log_end_offsets, &known),
+    };
+    let has_other_files = side_files.iter().any(|row| row.is_difference);
+    let first = differences.first();
+    let kind = first
+        .map(|it| it.kind)
+        .or(has_other_files.then_some(DiffKind::SideFiles));
+    let (left, right) = (inputs.left.dir, inputs.right.dir);
+    Ok(DiffRow {
+        topic: left.topic().or(right.topic()).map(str::to_owned),
+        partition: left.partition().or(right.partition()),
+        left_path: Some(left.path.display().to_string()),
+        right_path: Some(right.path.display().to_string()),
+        equal: kind.is_none(),
+        kind,
+        first_divergent_offset: first.map(|it| it.first_offset),
+        is_loss: kind.is_some_and(DiffKind::is_loss),
+        last_common_epoch: common.map(|it| it.leader_epoch),
+        last_common_end_offset: common.map(|it| it.end_offset),
+        left_log_start_offset: Some(replicas.left.log_start_offset),
+        right_log_start_offset: Some(replicas.right.log_start_offset),
+        left_log_end_offset: Some(log_end_offsets.left),
+        right_log_end_offset: Some(log_end_offsets.right),
+        if_left_leads: Some(truncation(&logs, Side::Left, first_lost)),
+        if_right_leads: Some(truncation(&logs, Side::Right, first_lost)),
+        left_epoch_source: Some(known.left.source),
+        right_epoch_source: Some(known.right.source),
+        transactions_not_listed: txns.not_listed,
+        transactions: txns.finish(&replicas),
+        only_in_left: AloneFold::finish(alone.left),
+        only_in_right: AloneFold::finish(alone.right),
+        both_corrupt: damage
+            .both
+            .into_iter()
+            .map(|Sides { left, right }| SharedDamage { left, right })
+            .collect(),
+        damaged_left: damage.one.left,
+        damaged_right: damage.one.right,
+        damage_not_listed: damage.not_listed,
+        differences,
+        side_files,
+    })
+}
+
+fn epochs_of(
+    side: Side,
+    inputs: &Sides<ReplicaInput<'_>>,
+    replicas: &Sides<Replica<'_>>,
+    log_end_offsets: Sides<i64>,
+    io: Io,
+) -> Result<epochs::KnownEpochs, Error> {
+    let replica = replicas.of(side);
+    known_epochs(
+        inputs.of(side).dir,
+        io,
+        &replica.epochs,
+        replica.log_start_offset,
+        *log_end_offsets.of(side),
+    )
+}
+
+fn log_of(
+    side: Side,
+    inputs: &Sides<ReplicaInput<'_>>,
+    replicas: &Sides<Replica<'_>>,
+    log_end_offsets: Sides<i64>,
+    known: &Sides<epochs::KnownEpochs>,
+) -> ReplicaLog {
+    ReplicaLog {
+        epochs: known.of(side).epochs.clone(),
+        log_start_offset: replicas.of(side).log_start_offset,
+        log_end_offset: *log_end_offsets.of(side),
+        high_watermark: inputs.of(side).checkpoints.high_watermark,
+    }
+}

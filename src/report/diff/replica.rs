@@ -1,0 +1,177 @@
+//! What is folded from the batches of one side, whether they are the same on the other or not.
+
+use super::cursor::Head;
+use super::facts::Span;
+use super::kind::DiffKind;
+use crate::format::leader_epoch_checkpoint::EpochEntry;
+use crate::format::record_batch::CompressionType;
+use crate::log::batches::Entry;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::{Error, Io};
+use crate::report::gaps::offsets::{Offsets, Placed, has_less_records};
+use crate::report::gaps::{Finding, GapClass, GapKind};
+use crate::report::partition_state::read_snapshot;
+use crate::report::transactions::{TransactionFold, TxnEvent};
+use crate::state::LeaderEpochs;
+
+/// One side.
+pub(super) struct Replica<'d> {
+    offsets: Offsets<'d>,
+    pub(super) txns: TransactionFold,
+    /// Leader epochs by the batches.
+    pub(super) epochs: LeaderEpochs,
+    pub(super) log_start_offset: i64,
+    /// Where the newest entry lies, and what it did to a transaction.
+    pub(super) span: Span,
+    pub(super) event: TxnEvent,
+    /// Whether the entry at the head has been taken in.
+    is_taken: bool,
+    is_finished: bool,
+    /// Whether the cleaner has been at work.
+    pub(super) is_cleaned: bool,
+    /// Offsets that are not there before the head, each with the likely cause.
+    holes: Vec<Finding>,
+}
+
+impl<'d> Replica<'d> {
+    pub(super) fn new(
+        dir: &'d PartitionDir,
+        io: Io,
+        checkpoints: CheckpointedOffsets,
+    ) -> Result<Self, Error> {
+        let mut holes = Vec::new();
+        let offsets = Offsets::new(dir, io, checkpoints, &mut holes);
+        let log_start_offset = offsets.log_start_offset;
+        Ok(Self {
+            txns: first_transactions(dir, io, log_start_offset)?,
+            offsets,
+            epochs: LeaderEpochs::default(),
+            log_start_offset,
+            span: Span { first: 0, last: -1 },
+            event: TxnEvent::Nothing,
+            is_taken: false,
+            is_finished: false,
+            is_cleaned: false,
+            holes,
+        })
+    }
+
+    /// Takes in what lies next, once; whether it had not been taken in before.
+    pub(super) fn take_in(&mut self, head: Head<'_, '_>) -> Result<bool, Error> {
+        if self.is_taken {
+            return Ok(false);
+        }
+        self.is_taken = true;
+        self.holes.clear();
+        self.offsets.enter(head.at.index, &mut self.holes)?;
+        self.event = self.txns.take(head.at, head.entry)?;
+        let position = match head.entry {
+            Entry::Batch(batch) => {
+                self.span = Span {
+                    first: batch.header.base_offset(),
+                    last: batch.header.last_offset(),
+                };
+                // Negative epochs stand for none.
+                let _ = self.epochs.assign(EpochEntry {
+                    epoch: batch.header.partition_leader_epoch(),
+                    start_offset: self.span.first,
+                });
+                batch.position
+            }
+            Entry::Legacy(entry) => {
+                let last = entry.header.offset();
+                let is_wrapper = entry.header.compression_type() != CompressionType::NONE;
+                // A wrapper has the offset of its last message only.
+                let first = if is_wrapper {
+                    self.offsets.next_offset.min(last)
+                } else {
+                    last
+                };
+                self.span = Span { first, last };
+                entry.position
+            }
+            Entry::Damage(damage) => {
+                self.offsets.damage(head.at.index, *damage);
+                return Ok(true);
+            }
+        };
+        let placed = Placed {
+            segment: head.at.index,
+            position,
+            first_offset: self.span.first,
+            last_offset: self.span.last,
+        };
+        self.offsets.entry(placed, &mut self.holes)?;
+        self.is_cleaned |= is_cleaned(head)
+            || self
+                .holes
+                .iter()
+                .any(|hole| hole.class == GapClass::CompactedBetweenBatches);
+        Ok(true)
+    }
+
+    /// The head has been dealt with.
+    pub(super) fn pass(&mut self) {
+        self.is_taken = false;
+    }
+
+    /// The offset behind the last entry so far.
+    pub(super) fn next_offset(&self) -> i64 {
+        self.offsets.next_offset
+    }
+
+    /// The end of the log, once there are no more entries.
+    pub(super) fn finish(&mut self) -> Result<i64, Error> {
+        if !self.is_finished {
+            self.is_finished = true;
+            self.holes.clear();
+            self.offsets.finish(&mut self.holes)?;
+        }
+        Ok(self.offsets.next_offset)
+    }
+
+    /// Why an offset that the other side has is not here: at the end of this log, or in front of
+    /// its head.
+    pub(super) fn why_missing(&mut self, offset: i64, is_at_end: bool) -> Result<DiffKind, Error> {
+        if is_at_end && offset >= self.finish()? {
+            return Ok(DiffKind::MissingTail);
+        }
+        let holds = |hole: &&Finding| {
+            hole.kind == GapKind::OffsetGap
+                && hole.first_offset.is_some_and(|first| first <= offset)
+                && hole.last_offset.is_some_and(|last| offset <= last)
+        };
+        Ok(match self.holes.iter().find(holds).map(|hole| hole.class) {
+            Some(GapClass::SegmentMissing) => DiffKind::MissingSegment,
+            Some(GapClass::Damage(_)) => DiffKind::OtherBytes,
+            _ => DiffKind::Compaction,
+        })
+    }
+}
+
+/// Whether an entry has the marks of the cleaner's work: fewer records than offsets, or a delete
+/// horizon.
+pub(super) fn is_cleaned(head: Head<'_, '_>) -> bool {
+    match head.entry {
+        Entry::Batch(batch) => {
+            has_less_records(batch.header) || batch.header.attributes().has_delete_horizon()
+        }
+        Entry::Legacy(_) | Entry::Damage(_) => false,
+    }
+}
+
+/// Transactions that were open when the first segment began, if its snapshot is there.
+fn first_transactions(
+    dir: &PartitionDir,
+    io: Io,
+    log_start_offset: i64,
+) -> Result<TransactionFold, Error> {
+    let Some(first) = dir.segments.first() else {
+        return Ok(TransactionFold::from_scratch(log_start_offset));
+    };
+    Ok(match read_snapshot(dir, io, first.base_offset)? {
+        Some(Ok(rows)) => TransactionFold::on_top_of(rows, first.base_offset),
+        Some(Err(_)) | None => TransactionFold::from_scratch(log_start_offset),
+    })
+}

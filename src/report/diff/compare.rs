@@ -11,6 +11,7 @@ use super::kind::{DiffKind, Side, Sides};
 use super::loaded::{Loaded, Loader};
 use super::replica::{Replica, is_cleaned};
 use super::txns::{TxnTable, transaction_at};
+use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::log::Error;
 use crate::log::batches::Entry;
 use crate::log::damage::Damage;
@@ -246,8 +247,10 @@ impl<'d> Compare<'d> {
         let is_aligned = left.span == right.span;
         let has_same_epoch =
             left.place.partition_leader_epoch == right.place.partition_leader_epoch;
+        // Batches without records have nothing but their headers to differ in.
+        let is_other = is_aligned && !left.place.is_of_same_producer(&right.place);
         let conflict = match (&left.records, &right.records) {
-            (Some(_), Some(_)) if has_same_epoch => {
+            (Some(_), Some(_)) if has_same_epoch && !is_other => {
                 match_records(&mut left, &mut right).map(|offset| {
                     (
                         DiffKind::OtherBytes,
@@ -467,9 +470,11 @@ fn place_of(head: Head<'_, '_>, span: Span) -> BatchPlaceRow {
     BatchPlaceRow::new(head, span).unwrap_or_default()
 }
 
+/// The leader epoch, as [`BatchPlaceRow`] has it.
 fn epoch(head: Head<'_, '_>) -> Option<i32> {
     match head.entry {
-        Entry::Batch(batch) => Some(batch.header.partition_leader_epoch()),
+        Entry::Batch(batch) => Some(batch.header.partition_leader_epoch())
+            .filter(|epoch| *epoch != NO_PARTITION_LEADER_EPOCH),
         Entry::Legacy(_) | Entry::Damage(_) => None,
     }
 }

@@ -85,9 +85,7 @@ impl SideFiles<'_> {
             let finding = match (order, &l, &r) {
                 (Ordering::Less, Some(row), _) => self.missing_row(Side::Right, row),
                 (Ordering::Greater, _, Some(row)) => self.missing_row(Side::Left, row),
-                (Ordering::Equal, Some(l), Some(r)) => (l.last_stable_offset
-                    != r.last_stable_offset)
-                    .then(|| (TxnFinding::LastStableOffset, l.clone())),
+                (Ordering::Equal, Some(l), Some(r)) => self.other_row(l, r),
                 _ => None,
             };
             if let Some((finding, row)) = finding {
@@ -106,6 +104,24 @@ impl SideFiles<'_> {
                 .map(|(finding, (count, row))| finding.row(count, row)),
         );
         Ok(())
+    }
+
+    fn other_row(&self, left: &TxnRow, right: &TxnRow) -> Option<(TxnFinding, TxnRow)> {
+        let finding = if left.last_offset >= self.end {
+            return None;
+        } else if left.first_offset != right.first_offset {
+            let first = left.first_offset.min(right.first_offset);
+            if self.is_cleaned || first < self.start {
+                TxnFinding::Removed
+            } else {
+                TxnFinding::FirstOffset
+            }
+        } else if left.last_stable_offset != right.last_stable_offset {
+            TxnFinding::LastStableOffset
+        } else {
+            return None;
+        };
+        Some((finding, left.clone()))
     }
 
     fn missing_row(&self, side: Side, row: &TxnRow) -> Option<(TxnFinding, TxnRow)> {
@@ -194,7 +210,7 @@ impl SideFiles<'_> {
                 return Ok(());
             }
         };
-        let compared = compare_entries(left, right);
+        let compared = compare_entries(left, right, self.start);
         if let Some(producer_id) = compared.first_differing {
             let message = format!(
                 "other state of {} producers, first of producer {producer_id}",
@@ -209,17 +225,17 @@ impl SideFiles<'_> {
                 message,
             ));
         }
-        if compared.alone > 0 {
+        if compared.unknown > 0 {
             let message = format!(
-                "{} producers are in one of the two only: forgotten for their age, or gone with \
-                 their data",
-                compared.alone
+                "{} producers are in one of the two only, or better known there: forgotten for \
+                 their age, or older than the other log",
+                compared.unknown
             );
             rows.push(row(
                 "snapshot-producers",
                 None,
                 false,
-                compared.alone,
+                compared.unknown,
                 message,
             ));
         }
@@ -327,6 +343,7 @@ fn unusable(reason: &str) -> String {
 enum TxnFinding {
     MissingLeft,
     MissingRight,
+    FirstOffset,
     Removed,
     LastStableOffset,
 }
@@ -347,11 +364,19 @@ impl TxnFinding {
                 true,
                 missing("right"),
             ),
+            Self::FirstOffset => (
+                "txnindex-row-differs",
+                None,
+                true,
+                "aborted transactions begin at other offsets in the two indexes; kseg aborted \
+                 tells which is right"
+                    .to_owned(),
+            ),
             Self::Removed => (
                 "txnindex-row-removed",
                 None,
                 false,
-                "rows of transactions whose records are gone".to_owned(),
+                "rows of transactions whose first records are gone on one side".to_owned(),
             ),
             Self::LastStableOffset => (
                 "txnindex-last-stable-offset",
@@ -393,13 +418,15 @@ fn snapshot_offsets(dir: &PartitionDir) -> Vec<i64> {
 struct ComparedEntries {
     differing: u64,
     first_differing: Option<i64>,
-    alone: u64,
+    /// Producers that one side does not know, or knows less of.
+    unknown: u64,
 }
 
 /// Compares two snapshots as sets: their order is that of hash maps with other histories.
 fn compare_entries(
     mut left: Vec<ProducerSnapshotRow>,
     mut right: Vec<ProducerSnapshotRow>,
+    start: i64,
 ) -> ComparedEntries {
     left.sort_unstable_by_key(|row| row.producer_id);
     right.sort_unstable_by_key(|row| row.producer_id);
@@ -415,20 +442,45 @@ fn compare_entries(
         match order {
             Ordering::Less => {
                 left.next();
-                compared.alone += 1;
+                compared.unknown += 1;
             }
             Ordering::Greater => {
                 right.next();
-                compared.alone += 1;
+                compared.unknown += 1;
             }
             Ordering::Equal => {
-                let (l, r) = (left.next(), right.next());
-                if l != r {
+                let (Some(l), Some(r)) = (left.next(), right.next()) else {
+                    continue;
+                };
+                if l == r {
+                    continue;
+                }
+                if differs_by_age(l, r, start) {
+                    compared.unknown += 1;
+                } else {
                     compared.differing += 1;
-                    let id = l.map(|row| row.producer_id);
-                    compared.first_differing = compared.first_differing.or(id);
+                    compared.first_differing.get_or_insert(l.producer_id);
                 }
             }
         }
     }
+}
+
+/// Whether one side only does not know what lies below the common start of the logs: its own log
+/// began later.
+fn differs_by_age(left: &ProducerSnapshotRow, right: &ProducerSnapshotRow, start: i64) -> bool {
+    let begins_below =
+        |row: &ProducerSnapshotRow| (0..start).contains(&row.current_txn_first_offset);
+    left.producer_epoch == right.producer_epoch
+        && (left.coordinator_epoch == right.coordinator_epoch
+            || left.coordinator_epoch.min(right.coordinator_epoch) == -1)
+        && (left.last_offset == right.last_offset
+            || left.last_offset.max(right.last_offset) < start)
+        && (left.current_txn_first_offset == right.current_txn_first_offset
+            || begins_below(left)
+            || begins_below(right))
+        && (left.last_offset != right.last_offset
+            || (left.last_sequence == right.last_sequence
+                && left.offset_delta == right.offset_delta
+                && left.timestamp == right.timestamp))
 }

@@ -19,8 +19,8 @@ pub(super) struct TxnRow {
 
 impl TxnRow {
     /// What makes two rows one transaction.
-    pub(super) fn key(&self) -> (i64, i64, i64) {
-        (self.last_offset, self.producer_id, self.first_offset)
+    pub(super) fn key(&self) -> (i64, i64) {
+        (self.last_offset, self.producer_id)
     }
 }
 

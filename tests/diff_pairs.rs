@@ -1,0 +1,308 @@
+//! `diff` of pairs made through the append path: one replica is changed in a known way, and kind
+//! and first divergent offset must be what was done.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "a test stops where something is not as it must be"
+)]
+
+use std::path::Path;
+
+use kseg::append::{Checkpointed, LogConfig, PartitionLog};
+use kseg::format::control_record::{ControlRecordType, EndTransactionMarker};
+use kseg::format::record_batch::CompressionType;
+use kseg::format::record_batch_builder::{
+    BatchSettings, RecordBatchBuilder, SimpleRecord, encode_empty_batch,
+};
+use kseg::log::Io;
+use kseg::log::checkpoints::CheckpointedOffsets;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
+use kseg::report::diff::{DiffKind, DiffOptions, DiffRow, ReplicaInput, diff_partitions};
+use proptest::prelude::*;
+
+const NOW: i64 = 1_790_000_000_000;
+
+/// A batch that can be taken apart and encoded again.
+#[derive(Clone, Debug)]
+struct TestBatch {
+    settings: BatchSettings,
+    /// Offset and value.
+    records: Vec<(i64, String)>,
+    last_offset: i64,
+}
+
+impl TestBatch {
+    fn base(&self) -> i64 {
+        self.settings.base_offset
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut builder = RecordBatchBuilder::new(self.settings).unwrap();
+        for (offset, value) in &self.records {
+            let timestamp = NOW + offset;
+            if self.settings.is_control_batch {
+                let marker = EndTransactionMarker {
+                    control_type: ControlRecordType::ABORT,
+                    coordinator_epoch: 3,
+                };
+                let record = SimpleRecord {
+                    timestamp,
+                    key: Some(&marker.control_type.encode_key()),
+                    value: Some(&marker.encode_value()),
+                    headers: &[],
+                };
+                builder.append_with_offset(*offset, &record).unwrap();
+                continue;
+            }
+            let record = SimpleRecord {
+                timestamp,
+                key: Some(b"key"),
+                value: Some(value.as_bytes()),
+                headers: &[],
+            };
+            builder.append_with_offset(*offset, &record).unwrap();
+        }
+        builder.override_last_offset(self.last_offset);
+        let mut bytes = Vec::new();
+        if self.records.is_empty() {
+            encode_empty_batch(builder.fields(), &mut bytes).unwrap();
+        } else {
+            builder.build(&mut bytes).unwrap();
+        }
+        bytes
+    }
+}
+
+/// What one batch of a log is made from: producer, records, codec, and whether an abort follows.
+type Spec = (u8, u8, u8, bool, bool);
+
+/// The batches of a log, in two or more leader epochs.
+fn batches(specs: &[Spec]) -> Vec<TestBatch> {
+    let mut batches = Vec::new();
+    let mut offset = 0;
+    let mut epoch = 0;
+    let mut sequences = [0; 3];
+    for (producer, count, codec, aborts, new_epoch) in specs {
+        let producer = usize::from(producer % 3);
+        epoch += i32::from(*new_epoch);
+        let count = i64::from(count % 4) + 1;
+        let settings = BatchSettings {
+            base_offset: offset,
+            partition_leader_epoch: epoch,
+            compression_type: CompressionType(codec % 5),
+            producer_id: 100 + producer as i64,
+            producer_epoch: 0,
+            base_sequence: sequences[producer],
+            is_transactional: producer == 0,
+            ..BatchSettings::default()
+        };
+        sequences[producer] += count as i32;
+        batches.push(TestBatch {
+            settings,
+            records: (offset..offset + count)
+                .map(|it| (it, format!("value {it}")))
+                .collect(),
+            last_offset: offset + count - 1,
+        });
+        offset += count;
+        if producer == 0 && *aborts {
+            batches.push(TestBatch {
+                settings: BatchSettings {
+                    base_offset: offset,
+                    compression_type: CompressionType::NONE,
+                    base_sequence: -1,
+                    is_control_batch: true,
+                    ..settings
+                },
+                records: vec![(offset, String::new())],
+                last_offset: offset,
+            });
+            offset += 1;
+        }
+    }
+    batches
+}
+
+/// Replicates batches into a new partition directory, so many to one fetch.
+fn replicate(dir: &Path, batches: &[TestBatch], segment_bytes: i32, a_fetch: usize, start: i64) {
+    let config = LogConfig {
+        segment_bytes,
+        index_interval_bytes: 100,
+        segment_index_bytes: 16 * 1024,
+        ..LogConfig::default()
+    };
+    let mut log = PartitionLog::open(dir, config, Checkpointed::NEW, None, NOW).unwrap();
+    if start > 0 {
+        log.truncate_fully_and_start_at(start, start).unwrap();
+    }
+    for fetched in batches
+        .chunk_by(|a, b| a.settings.partition_leader_epoch == b.settings.partition_leader_epoch)
+    {
+        for fetched in fetched.chunks(a_fetch) {
+            let bytes: Vec<u8> = fetched.iter().flat_map(TestBatch::encode).collect();
+            let epoch = fetched[0].settings.partition_leader_epoch;
+            log.append_as_follower(&bytes, epoch).unwrap().unwrap();
+        }
+    }
+    log.close().unwrap();
+}
+
+fn diff(left: &Path, right: &Path) -> DiffRow {
+    let options = DiffOptions {
+        io: Io::Mmap,
+        max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
+        side_files: true,
+    };
+    let (left, right) = (
+        PartitionDir::open(left).unwrap(),
+        PartitionDir::open(right).unwrap(),
+    );
+    let input = |dir| ReplicaInput {
+        dir,
+        checkpoints: CheckpointedOffsets::default(),
+    };
+    diff_partitions(input(&left), input(&right), options)
+        .unwrap()
+        .row
+}
+
+/// Two replicas of which one was changed: what must come out.
+struct Changed {
+    left: Vec<TestBatch>,
+    right: Vec<TestBatch>,
+    right_start: i64,
+    expected: Option<(DiffKind, i64)>,
+}
+
+/// Changes a log in the way `what` says, at the batch `at` points to.
+fn change(batches: Vec<TestBatch>, what: u8, at: usize, bits: u64) -> Changed {
+    let mut left = batches.clone();
+    let mut right = batches;
+    let mut right_start = 0;
+    let at = 1 + at % (right.len() - 1);
+    let large = right
+        .iter()
+        .position(|batch| batch.records.len() > 1 && batch.base() >= right[at].base());
+    let expected = match (what % 8, large) {
+        (1, _) => {
+            right.truncate(at);
+            Some((DiffKind::MissingTail, left[at].base()))
+        }
+        (2, _) => {
+            let epoch = left.last().unwrap().settings.partition_leader_epoch;
+            for batch in &mut left[at..] {
+                batch.settings.partition_leader_epoch = epoch + 1;
+            }
+            for batch in &mut right[at..] {
+                batch.settings.partition_leader_epoch = epoch + 2;
+            }
+            right.truncate(at + 1 + (bits as usize) % (right.len() - at));
+            Some((DiffKind::OtherEpoch, left[at].base()))
+        }
+        (3, Some(at)) => {
+            let batch = &mut right[at];
+            let record = (bits as usize) % batch.records.len();
+            batch.records[record].1.push('!');
+            Some((DiffKind::OtherBytes, batch.base()))
+        }
+        (4, Some(at)) => {
+            let mut second = right[at].clone();
+            let first = &mut right[at];
+            let cut = 1 + (bits as usize) % (first.records.len() - 1);
+            second.records = first.records.split_off(cut);
+            first.last_offset = first.base() + cut as i64 - 1;
+            second.settings.base_offset = first.last_offset + 1;
+            second.settings.base_sequence += cut as i32;
+            let offset = first.base();
+            right.insert(at + 1, second);
+            Some((DiffKind::OtherBatchSplit, offset))
+        }
+        (5, Some(at)) => {
+            let codec = &mut right[at].settings.compression_type;
+            codec.0 = (codec.0 + 1) % 5;
+            Some((DiffKind::OtherBatchSplit, right[at].base()))
+        }
+        (6, Some(at)) => {
+            let offset = right[at].base();
+            right[at].records.remove(0);
+            // Behind it, all that a cleaner does: nothing, some records, all but the header, all.
+            let last = right.len() - 1;
+            let mut place = 0;
+            right.retain_mut(|batch| {
+                place += 1;
+                let index = place - 1;
+                let choice = (bits >> (index % 32 * 2)) & 3;
+                if index <= at || index == last || batch.settings.is_control_batch {
+                    return true;
+                }
+                match choice {
+                    1 => drop(batch.records.pop()),
+                    2 => batch.records.clear(),
+                    _ => {}
+                }
+                choice != 3
+            });
+            Some((DiffKind::Compaction, offset))
+        }
+        (7, _) => {
+            right_start = right[at].base();
+            right.drain(..at);
+            None
+        }
+        _ => None,
+    };
+    Changed {
+        left,
+        right,
+        right_start,
+        expected,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_was_done_is_what_is_found(
+        specs in prop::collection::vec(any::<Spec>(), 3..24),
+        what in any::<u8>(),
+        at in any::<usize>(),
+        bits in any::<u64>(),
+        sizes in (200..2000_i32, 200..2000_i32),
+        fetches in (1..5_usize, 1..5_usize),
+        swaps in any::<bool>(),
+    ) {
+        let changed = change(batches(&specs), what, at, bits);
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a/orders-0"), folder.path().join("b/orders-0"));
+        // A batch has to fit a segment.
+        let (size_a, size_b) = (sizes.0 + 400, sizes.1 + 400);
+        replicate(&a, &changed.left, size_a, fetches.0, 0);
+        replicate(&b, &changed.right, size_b, fetches.1, changed.right_start);
+        let row = if swaps { diff(&b, &a) } else { diff(&a, &b) };
+        let got = row.kind.zip(row.first_divergent_offset);
+        prop_assert_ne!(row.kind, Some(DiffKind::SideFiles), "{:#?}", row.side_files);
+        prop_assert_eq!(got, changed.expected, "{:#?}", row);
+        prop_assert_eq!(row.equal, changed.expected.is_none());
+        let is_loss = changed.expected.is_some_and(|(kind, _)| kind.is_loss());
+        prop_assert_eq!(row.is_loss, is_loss);
+        let lost = row.only_in_left.lost_records + row.only_in_right.lost_records;
+        prop_assert_eq!(lost > 0, is_loss);
+        // A follower that is cut where its leader says, or not at all, has what the leader has;
+        // but other bytes in the same epoch go unseen.
+        let stays = matches!(changed.expected, Some((DiffKind::OtherBytes, _)));
+        for truncation in [&row.if_left_leads, &row.if_right_leads] {
+            let truncation = truncation.as_ref().unwrap();
+            prop_assert_eq!(truncation.leaves_difference, stays);
+            if let Some((DiffKind::OtherEpoch, offset)) = changed.expected {
+                prop_assert_eq!(truncation.truncate_to_offset, Some(offset));
+            }
+        }
+    }
+}

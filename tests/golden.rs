@@ -354,6 +354,59 @@ const CASES: &[Case] = &[
     wide("lso-all-80", 80, "lso --all s02-txn-tv2/data"),
     case("lso-json", "lso -o json s02-txn-tv2/data"),
     case("lso-file", "lso s02-txn-tv2/data/meta.properties"),
+    // diff
+    case("diff-help", "diff --help"),
+    case("diff-equal", "diff s14-replicas/data s14-replicas/data-2"),
+    case(
+        "diff-diverged",
+        "diff s14-replicas/data s14-replicas/data-2-diverged",
+    ),
+    case(
+        "diff-missing-tail",
+        "diff incidents/replica-missing-tail/data/a/orders-0 incidents/replica-missing-tail/data/b/orders-0",
+    ),
+    wide(
+        "diff-other-bytes-80",
+        80,
+        "diff incidents/replica-other-bytes/data/a incidents/replica-other-bytes/data/b",
+    ),
+    case(
+        "diff-other-batches",
+        "diff incidents/replica-other-batches/data/a incidents/replica-other-batches/data/b",
+    ),
+    case(
+        "diff-both-corrupt",
+        "diff incidents/replicas-both-corrupt/data/a incidents/replicas-both-corrupt/data/b",
+    ),
+    case(
+        "diff-torn-tail",
+        "diff s07a-truncated-tail/undamaged s07a-truncated-tail/data",
+    ),
+    case(
+        "diff-side-files",
+        "diff s07e-deleted-txnindex/undamaged s07e-deleted-txnindex/data/dmg-0",
+    ),
+    case(
+        "diff-one-side",
+        "diff --all s02-txn-tv2/data incidents/hanging-transaction/data",
+    ),
+    case(
+        "diff-files",
+        "diff incidents/replica-other-epoch/data/a/orders-0/00000000000000000000.log incidents/replica-other-epoch/data/b/orders-0/00000000000000000000.log",
+    ),
+    case(
+        "diff-ndjson",
+        "diff -o ndjson incidents/replica-other-epoch/data/a incidents/replica-other-epoch/data/b",
+    ),
+    case(
+        "diff-file-and-directory",
+        "diff incidents/bad-crc/data/orders-0/00000000000000000000.log incidents/bad-crc/data",
+    ),
+    case(
+        "diff-no-such-partition",
+        "diff --topic nothing s02-txn-tv2/data s02-txn-tv2/data",
+    ),
+    case("diff-one-path", "diff s02-txn-tv2/data"),
     // schema and completions; what they print is compared elsewhere or the business of clap
     case("rebuild-help", "rebuild --help"),
     case("schema-help", "schema --help"),

@@ -257,6 +257,8 @@ fn arguments(command: &str, made: &Path) -> Option<Vec<String>> {
     match command {
         "write" => return None,
         "ls" => arguments.extend(["--segments", "--files"].map(str::to_owned)),
+        // Two paths; what they differ in has a test of its own.
+        "diff" => arguments.push(".".to_owned()),
         "rebuild" => arguments.extend(["--out".to_owned(), made.display().to_string()]),
         _ => {}
     }
@@ -280,6 +282,33 @@ fn what_write_prints_follows_the_schema() {
     let run = program::run(repository(), arguments);
     let document = serde_json::from_str(&run.stdout).unwrap();
     assert_valid("write", &document, "write");
+}
+
+#[test]
+fn what_diff_prints_follows_the_schema() {
+    let incidents = repository().join("fixtures/incidents");
+    let mut compared = 0;
+    for entry in fs::read_dir(incidents).unwrap() {
+        let data = entry.unwrap().path().join("data");
+        if data.join("a").is_dir() && data.join("b").is_dir() {
+            let run = program::run(&data, ["diff", "-o", "json", "a", "b"]);
+            let document: Value = serde_json::from_str(&run.stdout).unwrap();
+            assert_eq!(document["results"].as_array().unwrap().len(), 1);
+            assert_valid("diff", &document, &data.display().to_string());
+            compared += 1;
+        }
+    }
+    for fixture in [
+        "s07a-truncated-tail",
+        "s07b-flipped-byte-unflushed",
+        "s07e-deleted-txnindex",
+    ] {
+        let fixture = repository().join("fixtures").join(fixture);
+        let run = program::run(&fixture, ["diff", "-o", "json", "undamaged", "data"]);
+        let document = serde_json::from_str(&run.stdout).unwrap();
+        assert_valid("diff", &document, &fixture.display().to_string());
+    }
+    assert!(compared >= 5, "{compared}");
 }
 
 #[test]

@@ -45,12 +45,10 @@ impl DiffKind {
     #[must_use]
     pub fn is_loss(self) -> bool {
         match self {
-            Self::OtherEpoch
-            | Self::OtherBytes
-            | Self::MissingTail
-            | Self::MissingSegment
-            | Self::MissingPartition => true,
-            Self::Compaction | Self::OtherBatchSplit | Self::SideFiles => false,
+            Self::OtherEpoch | Self::OtherBytes | Self::MissingTail | Self::MissingSegment => true,
+            Self::MissingPartition | Self::Compaction | Self::OtherBatchSplit | Self::SideFiles => {
+                false
+            }
         }
     }
 }

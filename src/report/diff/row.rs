@@ -102,7 +102,7 @@ impl DiffRow {
             equal: false,
             kind: Some(DiffKind::MissingPartition),
             first_divergent_offset: None,
-            is_loss: true,
+            is_loss: DiffKind::MissingPartition.is_loss(),
             last_common_epoch: None,
             last_common_end_offset: None,
             left_log_start_offset: None,

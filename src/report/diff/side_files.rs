@@ -351,10 +351,7 @@ enum TxnFinding {
 impl TxnFinding {
     fn row(self, count: u64, first: TxnRow) -> SideFileRow {
         let missing = |side: &str| {
-            format!(
-                "aborted transactions are not in the index of the {side} side: consumers see \
-                 their records there; kseg aborted lists them"
-            )
+            format!("aborted transactions that this index lacks: consumers of the {side} see them")
         };
         let (kind, side, is_difference, message) = match self {
             Self::MissingLeft => ("txnindex-row-missing", Some("left"), true, missing("left")),

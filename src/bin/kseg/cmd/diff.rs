@@ -57,24 +57,14 @@ pub(crate) struct DiffArgs {
 }
 
 pub(crate) fn run(args: &DiffArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let pairs = Pairs::open(&args.left, &args.right, context)?;
-    let options = DiffOptions {
-        io: context.io,
-        max_batch_bytes: args.max_batch_bytes,
-        side_files: !pairs.are_files(),
-    };
     let mut json = JsonRows::for_format(context.format, "kseg/diff/v1");
     let mut table = DiffTable::new(args.all);
     let mut differing = 0;
-    let walked = pairs.for_each(&args.partitions.filter(), context, |pair, context| {
-        let row = look(pair, options, context);
-        let Some(row) = context.passed(row)? else {
-            return Ok(());
-        };
+    let walked = compare(args, context, |row, context| {
         differing += u64::from(!row.equal);
         match &mut json {
-            Some(json) => json.row(&mut context.out, &row)?,
-            None => table.add(&row, context.style),
+            Some(json) => json.row(&mut context.out, row)?,
+            None => table.add(row, context.style),
         }
         Ok(())
     });
@@ -87,6 +77,27 @@ pub(crate) fn run(args: &DiffArgs, context: &mut Context) -> anyhow::Result<Stat
         Status::Found
     } else {
         Status::Clean
+    })
+}
+
+/// Hands out the row of every pair.
+fn compare(
+    args: &DiffArgs,
+    context: &mut Context,
+    mut take: impl FnMut(&DiffRow, &mut Context) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let pairs = Pairs::open(&args.left, &args.right, context)?;
+    let options = DiffOptions {
+        io: context.io,
+        max_batch_bytes: args.max_batch_bytes,
+        side_files: !pairs.are_files(),
+    };
+    pairs.for_each(&args.partitions.filter(), context, |pair, context| {
+        let row = look(pair, options, context);
+        match context.passed(row)? {
+            Some(row) => take(&row, context),
+            None => Ok(()),
+        }
     })
 }
 
@@ -109,6 +120,14 @@ fn look(pair: &Pair<'_>, options: DiffOptions, context: &Context) -> anyhow::Res
             ));
         }
     };
+    let name = |half: &Half| (half.dir.topic().map(str::to_owned), half.dir.partition());
+    if name(left) != name(right) {
+        context.warn(&format!(
+            "{} and {} have the names of two partitions",
+            left.dir.path.display(),
+            right.dir.path.display()
+        ));
+    }
     let diff = diff_partitions(input(left), input(right), options)?;
     for path in &diff.vanished {
         context.vanished(Path::new(path));

@@ -31,6 +31,7 @@ pub(crate) struct DiffTable {
     partitions: u64,
     differing: u64,
     losing: u64,
+    on_one_side: u64,
     rows: Vec<Vec<String>>,
     details: Vec<(String, Vec<String>)>,
 }
@@ -42,6 +43,7 @@ impl DiffTable {
             partitions: 0,
             differing: 0,
             losing: 0,
+            on_one_side: 0,
             rows: Vec::new(),
             details: Vec::new(),
         }
@@ -51,6 +53,7 @@ impl DiffTable {
         self.partitions += 1;
         self.differing += u64::from(!row.equal);
         self.losing += u64::from(row.is_loss);
+        self.on_one_side += u64::from(row.kind == Some(DiffKind::MissingPartition));
         if self.all || !row.equal {
             self.rows.push(cells(row));
         }
@@ -60,27 +63,34 @@ impl DiffTable {
         }
     }
 
+    /// The answer in one line.
+    fn answer(&self, style: Style) -> String {
+        let on_both = self.partitions - self.on_one_side;
+        let differing = self.differing - self.on_one_side;
+        let of = count(on_both, "partition");
+        let mut line = if differing == 0 {
+            format!("no difference in {of}")
+        } else {
+            let verb = if differing == 1 { "differs" } else { "differ" };
+            style.bad(&format!("{differing} of {of} {verb}"))
+        };
+        match self.losing {
+            _ if differing == 0 => {}
+            0 => line.push_str("; no record is lost"),
+            all if all == differing => {}
+            some => line.push_str(&format!("; {some} in records, the others not")),
+        }
+        if self.on_one_side > 0 {
+            line.push_str(&format!("; {} on one side only", self.on_one_side));
+        }
+        line
+    }
+
     pub(crate) fn print(self, out: &mut impl Write, style: Style) -> io::Result<()> {
         if self.partitions == 0 {
             return Ok(());
         }
-        let of = count(self.partitions, "partition");
-        if self.differing == 0 {
-            writeln!(out, "no difference in {of}")?;
-        } else {
-            let verb = if self.differing == 1 {
-                "differs"
-            } else {
-                "differ"
-            };
-            let line = format!("{} of {of} {verb}", self.differing);
-            let how = match self.losing {
-                0 => "; no record is lost".to_owned(),
-                all if all == self.differing => String::new(),
-                some => format!("; {some} in records, the others not"),
-            };
-            writeln!(out, "{}{how}", style.bad(&line))?;
-        }
+        writeln!(out, "{}", self.answer(style))?;
         let mut hidden = 0;
         if !self.rows.is_empty() {
             writeln!(out)?;
@@ -95,6 +105,12 @@ impl DiffTable {
             for line in lines {
                 writeln!(out, "  {line}")?;
             }
+        }
+        if self.on_one_side > 0 {
+            writeln!(
+                out,
+                "\nnot every broker holds every partition; kafka-topics.sh --describe tells which do"
+            )?;
         }
         if hidden > 0 {
             let columns = plural(hidden as u64, "column does", "columns do");
@@ -120,7 +136,8 @@ fn partition_name(row: &DiffRow) -> String {
 }
 
 fn cells(row: &DiffRow) -> Vec<String> {
-    let alone = |alone: &Alone| match alone.records {
+    let alone = |alone: &Alone, other: &Option<String>| match alone.records {
+        _ if other.is_none() => "all".to_owned(),
         0 => "-".to_owned(),
         records => count(records, "record"),
     };
@@ -130,8 +147,8 @@ fn cells(row: &DiffRow) -> Vec<String> {
         optional(row.first_divergent_offset),
         optional(row.left_log_end_offset),
         optional(row.right_log_end_offset),
-        alone(&row.only_in_left),
-        alone(&row.only_in_right),
+        alone(&row.only_in_left, &row.right_path),
+        alone(&row.only_in_right, &row.left_path),
     ]
 }
 
@@ -139,13 +156,7 @@ fn cells(row: &DiffRow) -> Vec<String> {
 fn details(row: &DiffRow, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(if_left_leads) = &row.if_left_leads else {
-        lines.push(match &row.left_path {
-            Some(path) => format!("only on the left: {}", printable(path)),
-            None => format!(
-                "only on the right: {}",
-                printable(row.right_path.as_deref().unwrap_or("-"))
-            ),
-        });
+        // The line in the table says all there is of a partition on one side.
         return lines;
     };
     if let Some(difference) = row.differences.first() {
@@ -175,7 +186,7 @@ fn details(row: &DiffRow, style: Style) -> Vec<String> {
             lines.push(truncation(if_left_leads, "left"));
             lines.push(truncation(if_right_leads, "right"));
         }
-        lines.push(format!("next: {}", next_step(row, kind)));
+        push_next(row, kind, &mut lines);
     }
     lines
 }
@@ -361,38 +372,71 @@ fn truncation(row: &TruncationRow, leader: &str) -> String {
     format!("if {leader} leads, {then}{rest}")
 }
 
-fn next_step(row: &DiffRow, kind: DiffKind) -> String {
+/// What to do next, in lines that fit a terminal.
+fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<String> {
+    let path = |is_left: bool| {
+        let path = if is_left {
+            &row.left_path
+        } else {
+            &row.right_path
+        };
+        printable(path.as_deref().unwrap_or("PATH"))
+    };
+    let fetched_anew = |is_left: bool| {
+        vec![
+            format!("let the {} side lead: it is sound", side(!is_left)),
+            format!("stop the other broker and remove {}", path(is_left)),
+            "so that it is fetched anew".to_owned(),
+        ]
+    };
     match kind {
         DiffKind::OtherEpoch => {
-            "save what is only on the side that will follow: kseg read --from-offset".to_owned()
+            let offset = optional(row.first_divergent_offset);
+            vec![
+                "before one side follows the other, save what it will lose:".to_owned(),
+                format!("kseg read --from-offset {offset} {}", path(true)),
+                format!("kseg read --from-offset {offset} {}", path(false)),
+            ]
         }
         DiffKind::OtherBytes => match (row.damaged_left.is_empty(), row.damaged_right.is_empty()) {
-            (true, false) => "the left side is sound: let it lead, and remove the right replica's \
-                              directory so that it is fetched anew"
-                .to_owned(),
-            (false, true) => "the right side is sound: let it lead, and remove the left replica's \
-                              directory so that it is fetched anew"
-                .to_owned(),
-            _ => "both are readable: compare the records with kseg dump --records, then remove \
-                  the wrong replica's directory"
-                .to_owned(),
+            (true, false) => fetched_anew(false),
+            (false, true) => fetched_anew(true),
+            (true, true) | (false, false) => {
+                let offset = optional(row.first_divergent_offset);
+                vec![
+                    "no broker will notice; see which side is right, and have the other".to_owned(),
+                    "fetched anew:".to_owned(),
+                    format!("kseg dump --records --from-offset {offset} {}", path(true)),
+                    format!("kseg dump --records --from-offset {offset} {}", path(false)),
+                ]
+            }
         },
         DiffKind::MissingTail => {
-            let longer = if row.left_log_end_offset > row.right_log_end_offset {
-                "left"
-            } else {
-                "right"
-            };
-            format!("let the {longer} side lead; the other fetches what it lacks")
+            let longer = side(row.left_log_end_offset > row.right_log_end_offset);
+            vec![format!(
+                "let the {longer} side lead; the other fetches what it lacks"
+            )]
         }
-        DiffKind::MissingSegment => {
-            "a follower does not fetch what lies below its end: remove the replica with the hole \
-             so that it is fetched anew"
-                .to_owned()
-        }
+        DiffKind::MissingSegment => vec![
+            "a follower does not fetch what lies below its end: have the replica".to_owned(),
+            "with the hole fetched anew from the other".to_owned(),
+        ],
         DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
-            "nothing to do: consumers get the same records".to_owned()
+            vec!["nothing to do: no record is lost".to_owned()]
         }
-        DiffKind::SideFiles => "kseg rebuild makes side files again from the log".to_owned(),
+        DiffKind::SideFiles => {
+            vec!["kseg rebuild makes side files again from the log".to_owned()]
+        }
+    }
+}
+
+fn side(is_left: bool) -> &'static str {
+    if is_left { "left" } else { "right" }
+}
+
+fn push_next(row: &DiffRow, kind: DiffKind, lines: &mut Vec<String>) {
+    for (index, line) in next_step(row, kind).into_iter().enumerate() {
+        let lead = if index == 0 { "next: " } else { "      " };
+        lines.push(format!("{lead}{line}"));
     }
 }

@@ -1,7 +1,7 @@
 //! The two PATHs of a comparison, as pairs of partitions.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kseg::format::file_name::PartitionDirStatus;
 use kseg::log::Error;
@@ -107,6 +107,13 @@ impl Pairs {
     }
 }
 
+/// Where a partition lies on either side.
+#[derive(Default)]
+struct Paths<'a> {
+    left: Option<&'a Path>,
+    right: Option<&'a Path>,
+}
+
 /// Matches the partitions in use of two log directories by topic and number.
 fn for_each_match(
     [(left, left_offsets), (right, right_offsets)]: [(&LogDir, &Checkpoints); 2],
@@ -114,8 +121,7 @@ fn for_each_match(
     context: &mut Context,
     mut visit: impl FnMut(&Pair<'_>, &mut Context) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut partitions: BTreeMap<(&str, i32), (Option<&PathBuf>, Option<&PathBuf>)> =
-        BTreeMap::new();
+    let mut partitions: BTreeMap<(&str, i32), Paths<'_>> = BTreeMap::new();
     for (is_left, dir) in [(true, left), (false, right)] {
         for it in &dir.partitions {
             let (topic, partition) = (it.name.topic.as_str(), it.name.partition);
@@ -124,12 +130,13 @@ fn for_each_match(
             {
                 continue;
             }
-            let pair = partitions.entry((topic, partition)).or_default();
-            if is_left {
-                pair.0 = Some(&it.path);
+            let paths = partitions.entry((topic, partition)).or_default();
+            let path = if is_left {
+                &mut paths.left
             } else {
-                pair.1 = Some(&it.path);
-            }
+                &mut paths.right
+            };
+            *path = Some(&it.path);
         }
     }
     anyhow::ensure!(
@@ -139,11 +146,12 @@ fn for_each_match(
         right.path.display()
     );
     let mut progress = Progress::new(partitions.len() as u64);
-    for (left, right) in partitions.values() {
-        let mut open = |path: &Option<&PathBuf>, checkpoints: &Checkpoints| {
+    for paths in partitions.values() {
+        let mut open = |path: Option<&Path>, checkpoints: &Checkpoints| {
             path.map(|path| half(path, checkpoints, context))
         };
-        let (left, right) = (open(left, left_offsets), open(right, right_offsets));
+        let left = open(paths.left, left_offsets);
+        let right = open(paths.right, right_offsets);
         let bytes = [&left, &right]
             .into_iter()
             .flatten()

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use self::alone::AloneFold;
 use self::compare::Compare;
 use self::cursor::{Cursor, walk_both};
-use self::epochs::{known_epochs, last_common, truncation};
+use self::epochs::{KnownEpochs, known_epochs, last_common, truncation};
 use self::kind::{Side, Sides};
 use self::replica::Replica;
 use self::side_files::SideFiles;
@@ -106,29 +106,91 @@ pub fn diff_partitions(
     Ok(Diff { row, vanished })
 }
 
+/// What the logs alone say, once both have been read.
+struct Compared<'c, 'd> {
+    inputs: &'c Sides<ReplicaInput<'d>>,
+    replicas: &'c Sides<Replica<'d>>,
+    log_end_offsets: Sides<i64>,
+    differences: &'c [Difference],
+    options: DiffOptions,
+}
+
+impl Compared<'_, '_> {
+    /// The first offset at which one side has what the other should have.
+    fn first_lost(&self) -> Option<i64> {
+        let first = self.differences.first()?;
+        first.kind.is_loss().then_some(first.first_offset)
+    }
+
+    fn epochs(&self, side: Side) -> Result<KnownEpochs, Error> {
+        let replica = self.replicas.of(side);
+        known_epochs(
+            self.inputs.of(side).dir,
+            self.options.io,
+            &replica.epochs,
+            replica.log_start_offset,
+            *self.log_end_offsets.of(side),
+        )
+    }
+
+    fn log(&self, side: Side, known: &KnownEpochs) -> ReplicaLog {
+        ReplicaLog {
+            epochs: known.epochs.clone(),
+            log_start_offset: self.replicas.of(side).log_start_offset,
+            log_end_offset: *self.log_end_offsets.of(side),
+            high_watermark: self.inputs.of(side).checkpoints.high_watermark,
+        }
+    }
+
+    fn side_files(&self, known: &Sides<KnownEpochs>) -> Result<Vec<SideFileRow>, Error> {
+        if !self.options.side_files {
+            return Ok(Vec::new());
+        }
+        let shorter = self.log_end_offsets.left.min(self.log_end_offsets.right);
+        let end = self.first_lost().map_or(shorter, |it| it.min(shorter));
+        let split = |it: &&Difference| it.kind == DiffKind::OtherBatchSplit;
+        let first_split = self.differences.iter().find(split);
+        let (left, right) = (&self.replicas.left, &self.replicas.right);
+        SideFiles {
+            dirs: Sides {
+                left: self.inputs.left.dir,
+                right: self.inputs.right.dir,
+            },
+            io: self.options.io,
+            start: left.log_start_offset.max(right.log_start_offset),
+            end,
+            same_batches_end: first_split.map_or(end, |it| it.first_offset.min(end)),
+            is_cleaned: left.is_cleaned || right.is_cleaned,
+        }
+        .compare(known)
+    }
+}
+
 fn answer(
     compare: Compare<'_>,
     inputs: &Sides<ReplicaInput<'_>>,
     log_end_offsets: Sides<i64>,
     options: DiffOptions,
 ) -> Result<DiffRow, Error> {
-    let Compare {
+    let replicas = &compare.replicas;
+    let differences = compare.differences.finish();
+    let compared = Compared {
+        inputs,
         replicas,
-        differences,
-        alone,
-        txns,
-        damage,
-        ..
-    } = compare;
-    let differences = differences.finish();
-    let first_lost = differences
-        .first()
-        .filter(|it| it.kind.is_loss())
-        .map(|it| it.first_offset);
-    let known = Sides {
-        left: epochs_of(Side::Left, inputs, &replicas, log_end_offsets, options.io)?,
-        right: epochs_of(Side::Right, inputs, &replicas, log_end_offsets, options.io)?,
+        log_end_offsets,
+        differences: &differences,
+        options,
     };
+    let known = Sides {
+        left: compared.epochs(Side::Left)?,
+        right: compared.epochs(Side::Right)?,
+    };
+    let logs = Sides {
+        left: compared.log(Side::Left, &known.left),
+        right: compared.log(Side::Right, &known.right),
+    };
+    let side_files = compared.side_files(&known)?;
+    let first_lost = compared.first_lost();
     let common = last_common(
         Sides {
             left: &replicas.left.epochs,
@@ -136,41 +198,14 @@ fn answer(
         },
         log_end_offsets,
     );
-    let side_files = if options.side_files {
-        let shorter = log_end_offsets.left.min(log_end_offsets.right);
-        let end = first_lost.map_or(shorter, |first| first.min(shorter));
-        let first_split = differences
-            .iter()
-            .find(|it| it.kind == DiffKind::OtherBatchSplit)
-            .map_or(end, |it| it.first_offset);
-        let files = SideFiles {
-            dirs: Sides {
-                left: inputs.left.dir,
-                right: inputs.right.dir,
-            },
-            io: options.io,
-            start: replicas
-                .left
-                .log_start_offset
-                .max(replicas.right.log_start_offset),
-            end,
-            same_batches_end: end.min(first_split),
-            is_cleaned: replicas.left.is_cleaned || replicas.right.is_cleaned,
-        };
-        files.compare(&known)?
-    } else {
-        Vec::new()
-    };
-    let logs = Sides {
-        left: log_of(Side::Left, inputs, &replicas, log_end_offsets, &known),
-        right: log_of(Side::Right, inputs, &replicas, log_end_offsets, &known),
-    };
-    let has_other_files = side_files.iter().any(|row| row.is_difference);
     let first = differences.first();
+    let has_other_files = side_files.iter().any(|row| row.is_difference);
     let kind = first
         .map(|it| it.kind)
         .or(has_other_files.then_some(DiffKind::SideFiles));
     let (left, right) = (inputs.left.dir, inputs.right.dir);
+    let damage = compare.damage;
+    let shared = |Sides { left, right }| SharedDamage { left, right };
     Ok(DiffRow {
         topic: left.topic().or(right.topic()).map(str::to_owned),
         partition: left.partition().or(right.partition()),
@@ -186,55 +221,19 @@ fn answer(
         right_log_start_offset: Some(replicas.right.log_start_offset),
         left_log_end_offset: Some(log_end_offsets.left),
         right_log_end_offset: Some(log_end_offsets.right),
+        only_in_left: AloneFold::finish(compare.alone.left),
+        only_in_right: AloneFold::finish(compare.alone.right),
+        transactions_not_listed: compare.txns.not_listed,
+        transactions: compare.txns.finish(replicas),
         if_left_leads: Some(truncation(&logs, Side::Left, first_lost)),
         if_right_leads: Some(truncation(&logs, Side::Right, first_lost)),
         left_epoch_source: Some(known.left.source),
         right_epoch_source: Some(known.right.source),
-        transactions_not_listed: txns.not_listed,
-        transactions: txns.finish(&replicas),
-        only_in_left: AloneFold::finish(alone.left),
-        only_in_right: AloneFold::finish(alone.right),
-        both_corrupt: damage
-            .both
-            .into_iter()
-            .map(|Sides { left, right }| SharedDamage { left, right })
-            .collect(),
+        both_corrupt: damage.both.into_iter().map(shared).collect(),
         damaged_left: damage.one.left,
         damaged_right: damage.one.right,
         damage_not_listed: damage.not_listed,
         differences,
         side_files,
     })
-}
-
-fn epochs_of(
-    side: Side,
-    inputs: &Sides<ReplicaInput<'_>>,
-    replicas: &Sides<Replica<'_>>,
-    log_end_offsets: Sides<i64>,
-    io: Io,
-) -> Result<epochs::KnownEpochs, Error> {
-    let replica = replicas.of(side);
-    known_epochs(
-        inputs.of(side).dir,
-        io,
-        &replica.epochs,
-        replica.log_start_offset,
-        *log_end_offsets.of(side),
-    )
-}
-
-fn log_of(
-    side: Side,
-    inputs: &Sides<ReplicaInput<'_>>,
-    replicas: &Sides<Replica<'_>>,
-    log_end_offsets: Sides<i64>,
-    known: &Sides<epochs::KnownEpochs>,
-) -> ReplicaLog {
-    ReplicaLog {
-        epochs: known.of(side).epochs.clone(),
-        log_start_offset: replicas.of(side).log_start_offset,
-        log_end_offset: *log_end_offsets.of(side),
-        high_watermark: inputs.of(side).checkpoints.high_watermark,
-    }
 }

@@ -11,10 +11,9 @@ use serde::Serialize;
 use super::epochs::KnownEpochs;
 use super::kind::{Side, Sides};
 use super::txn_rows::{TxnRow, TxnRows};
-use crate::format::file_name::{FileState, LogFileKind};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
-use crate::report::partition_state::read_snapshot;
+use crate::report::partition_state::{read_snapshot, snapshot_files};
 use crate::state::ProducerSnapshotRow;
 
 /// Something that files beside the logs do not say alike.
@@ -397,16 +396,7 @@ impl TxnFinding {
 }
 
 fn snapshot_offsets(dir: &PartitionDir) -> Vec<i64> {
-    let live = dir
-        .files
-        .iter()
-        .filter(|file| file.parsed.state == FileState::Live);
-    let mut offsets: Vec<i64> = live
-        .filter_map(|file| match file.parsed.kind {
-            LogFileKind::ProducerSnapshot(offset) => Some(offset),
-            _ => None,
-        })
-        .collect();
+    let mut offsets: Vec<i64> = snapshot_files(dir).map(|(offset, _)| offset).collect();
     offsets.sort_unstable();
     offsets
 }

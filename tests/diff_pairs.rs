@@ -180,6 +180,38 @@ struct Changed {
     expected: Option<(DiffKind, i64)>,
 }
 
+/// Makes two batches of one.
+fn split(batches: &mut Vec<TestBatch>, at: usize, bits: u64) {
+    let mut second = batches[at].clone();
+    let first = &mut batches[at];
+    let cut = 1 + (bits as usize) % (first.records.len() - 1);
+    second.records = first.records.split_off(cut);
+    first.last_offset = first.base() + cut as i64 - 1;
+    second.settings.base_offset = first.last_offset + 1;
+    second.settings.base_sequence += cut as i32;
+    batches.insert(at + 1, second);
+}
+
+/// All that a cleaner does to batches: takes nothing, some records, all but the header, all.
+fn clean_behind(batches: &mut Vec<TestBatch>, at: usize, bits: u64) {
+    let last = batches.len() - 1;
+    let mut place = 0;
+    batches.retain_mut(|batch| {
+        place += 1;
+        let index = place - 1;
+        let choice = (bits >> (index % 32 * 2)) & 3;
+        if index <= at || index == last || batch.settings.is_control_batch {
+            return true;
+        }
+        match choice {
+            1 => drop(batch.records.pop()),
+            2 => batch.records.clear(),
+            _ => {}
+        }
+        choice != 3
+    });
+}
+
 /// Changes a log in the way `what` says, at the batch `at` points to.
 fn change(batches: Vec<TestBatch>, what: u8, at: usize, bits: u64) -> Changed {
     let mut left = batches.clone();
@@ -212,15 +244,8 @@ fn change(batches: Vec<TestBatch>, what: u8, at: usize, bits: u64) -> Changed {
             Some((DiffKind::OtherBytes, batch.base()))
         }
         (4, Some(at)) => {
-            let mut second = right[at].clone();
-            let first = &mut right[at];
-            let cut = 1 + (bits as usize) % (first.records.len() - 1);
-            second.records = first.records.split_off(cut);
-            first.last_offset = first.base() + cut as i64 - 1;
-            second.settings.base_offset = first.last_offset + 1;
-            second.settings.base_sequence += cut as i32;
-            let offset = first.base();
-            right.insert(at + 1, second);
+            let offset = right[at].base();
+            split(&mut right, at, bits);
             Some((DiffKind::OtherBatchSplit, offset))
         }
         (5, Some(at)) => {
@@ -231,23 +256,7 @@ fn change(batches: Vec<TestBatch>, what: u8, at: usize, bits: u64) -> Changed {
         (6, Some(at)) => {
             let offset = right[at].base();
             right[at].records.remove(0);
-            // Behind it, all that a cleaner does: nothing, some records, all but the header, all.
-            let last = right.len() - 1;
-            let mut place = 0;
-            right.retain_mut(|batch| {
-                place += 1;
-                let index = place - 1;
-                let choice = (bits >> (index % 32 * 2)) & 3;
-                if index <= at || index == last || batch.settings.is_control_batch {
-                    return true;
-                }
-                match choice {
-                    1 => drop(batch.records.pop()),
-                    2 => batch.records.clear(),
-                    _ => {}
-                }
-                choice != 3
-            });
+            clean_behind(&mut right, at, bits);
             Some((DiffKind::Compaction, offset))
         }
         (7, _) => {

@@ -91,6 +91,15 @@ impl Pairs {
                 }
                 visit(&Pair::Both(left, right), context)
             }
+            (Side::Partition(half, _), Side::LogDir(..))
+            | (Side::LogDir(..), Side::Partition(half, _))
+                if !wanted(half) =>
+            {
+                anyhow::bail!(
+                    "no such partition: {} is not wanted",
+                    half.dir.path.display()
+                );
+            }
             (Side::Partition(left, _), Side::LogDir(dir, checkpoints)) => {
                 let right = same_partition(left, dir, checkpoints)?;
                 visit(&Pair::Both(left, &right), context)

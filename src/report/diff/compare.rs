@@ -1,26 +1,19 @@
 //! The comparison: batch against batch where both sides have the same ones, record against record
 //! where they have not.
 
-use std::collections::VecDeque;
-
 use super::alone::AloneFold;
 use super::cursor::{Advance, Head};
+use super::damage::DamageLists;
 use super::differences::Differences;
 use super::facts::{BatchPlaceRow, DamageRow, Span};
 use super::kind::{DiffKind, Side, Sides};
-use super::loaded::{Loaded, Loader};
+use super::loaded::{Loaded, Loader, match_records};
 use super::replica::{Replica, is_cleaned};
+use super::same::is_same;
 use super::txns::{TxnTable, transaction_at};
 use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::log::Error;
 use crate::log::batches::Entry;
-use crate::log::damage::Damage;
-
-/// Damage that is listed; more is only counted.
-const MAX_LISTED: usize = 1000;
-
-/// Bytes compared at once where they are no batch.
-const PIECE: usize = 8 * 1024;
 
 /// Two replicas while they are compared.
 pub(super) struct Compare<'d> {
@@ -34,33 +27,6 @@ pub(super) struct Compare<'d> {
     pub(super) alone: Sides<AloneFold>,
     pub(super) txns: TxnTable,
     pub(super) damage: DamageLists,
-}
-
-/// Damage, by whether it is the same on both sides.
-#[derive(Debug, Default)]
-pub(super) struct DamageLists {
-    pub(super) both: Vec<Sides<DamageRow>>,
-    pub(super) one: Sides<Vec<DamageRow>>,
-    pub(super) not_listed: u64,
-}
-
-impl DamageLists {
-    fn same(&mut self, left: DamageRow, right: DamageRow) {
-        if self.both.len() < MAX_LISTED {
-            self.both.push(Sides { left, right });
-        } else {
-            self.not_listed += 1;
-        }
-    }
-
-    fn one(&mut self, side: Side, row: DamageRow) {
-        let rows = self.one.of_mut(side);
-        if rows.len() < MAX_LISTED {
-            rows.push(row);
-        } else {
-            self.not_listed += 1;
-        }
-    }
 }
 
 impl<'d> Compare<'d> {
@@ -426,45 +392,6 @@ impl<'d> Compare<'d> {
     }
 }
 
-/// Matches the records of two batches up to the end of the one that ends first; gives the offset
-/// of the first that differ.
-fn match_records(left: &mut Loaded, right: &mut Loaded) -> Option<i64> {
-    let mut differing = None;
-    let (Some(mut l), Some(mut r)) = (left.records.take(), right.records.take()) else {
-        return None;
-    };
-    loop {
-        let front = |records: &VecDeque<super::loaded::RecordHash>| records.front().copied();
-        match (front(&l), front(&r)) {
-            (Some(a), Some(b)) if a.offset == b.offset => {
-                if a.hash != b.hash && differing.is_none() {
-                    differing = Some(a.offset);
-                }
-                l.pop_front();
-                r.pop_front();
-            }
-            (Some(a), b) if b.is_none_or(|b| a.offset < b.offset) => {
-                if a.offset > right.span.last {
-                    break;
-                }
-                left.is_alone(a.offset, DiffKind::Compaction);
-                l.pop_front();
-            }
-            (_, Some(b)) => {
-                if b.offset > left.span.last {
-                    break;
-                }
-                right.is_alone(b.offset, DiffKind::Compaction);
-                r.pop_front();
-            }
-            _ => break,
-        }
-    }
-    left.records = Some(l);
-    right.records = Some(r);
-    differing
-}
-
 fn place_of(head: Head<'_, '_>, span: Span) -> BatchPlaceRow {
     // Damage is dealt with before anything is compared.
     BatchPlaceRow::new(head, span).unwrap_or_default()
@@ -477,47 +404,4 @@ fn epoch(head: Head<'_, '_>) -> Option<i32> {
             .filter(|epoch| *epoch != NO_PARTITION_LEADER_EPOCH),
         Entry::Legacy(_) | Entry::Damage(_) => None,
     }
-}
-
-/// Whether two entries are the same to the last byte.
-fn is_same(left: Head<'_, '_>, right: Head<'_, '_>) -> Result<bool, Error> {
-    match (left.entry, right.entry) {
-        (Entry::Batch(l), Entry::Batch(r)) => {
-            Ok(l.header.as_array() == r.header.as_array() && l.records()? == r.records()?)
-        }
-        (Entry::Legacy(l), Entry::Legacy(r)) => {
-            Ok(l.size_in_bytes() == r.size_in_bytes() && l.bytes()? == r.bytes()?)
-        }
-        (Entry::Damage(l), Entry::Damage(r)) => {
-            Ok(l.size_in_bytes == r.size_in_bytes && has_same_bytes(left, l, right, r)?)
-        }
-        _ => Ok(false),
-    }
-}
-
-/// Whether two stretches of equal size hold the same bytes.
-fn has_same_bytes(
-    left: Head<'_, '_>,
-    l: &Damage,
-    right: Head<'_, '_>,
-    r: &Damage,
-) -> Result<bool, Error> {
-    let mut buffers = [[0; PIECE], [0; PIECE]];
-    let mut done = 0;
-    while done < l.size_in_bytes {
-        let size = usize::try_from(l.size_in_bytes - done).unwrap_or(PIECE);
-        let size = size.min(PIECE);
-        let [a, b] = &mut buffers;
-        let (a, b) = (a.get_mut(..size), b.get_mut(..size));
-        let (Some(a), Some(b)) = (a, b) else {
-            return Ok(false);
-        };
-        left.file.read_exact_at(a, l.position + done)?;
-        right.file.read_exact_at(b, r.position + done)?;
-        if a != b {
-            return Ok(false);
-        }
-        done += size as u64;
-    }
-    Ok(true)
 }

@@ -88,6 +88,45 @@ impl Loaded {
     }
 }
 
+/// Matches the records of two batches up to the end of the one that ends first; gives the offset
+/// of the first that differ.
+pub(super) fn match_records(left: &mut Loaded, right: &mut Loaded) -> Option<i64> {
+    let mut differing = None;
+    let (Some(mut l), Some(mut r)) = (left.records.take(), right.records.take()) else {
+        return None;
+    };
+    loop {
+        let front = |records: &VecDeque<RecordHash>| records.front().copied();
+        match (front(&l), front(&r)) {
+            (Some(a), Some(b)) if a.offset == b.offset => {
+                if a.hash != b.hash && differing.is_none() {
+                    differing = Some(a.offset);
+                }
+                l.pop_front();
+                r.pop_front();
+            }
+            (Some(a), b) if b.is_none_or(|b| a.offset < b.offset) => {
+                if a.offset > right.span.last {
+                    break;
+                }
+                left.is_alone(a.offset, DiffKind::Compaction);
+                l.pop_front();
+            }
+            (_, Some(b)) => {
+                if b.offset > left.span.last {
+                    break;
+                }
+                right.is_alone(b.offset, DiffKind::Compaction);
+                r.pop_front();
+            }
+            _ => break,
+        }
+    }
+    left.records = Some(l);
+    right.records = Some(r);
+    differing
+}
+
 /// Reads batches for [`Loaded`].
 #[derive(Debug)]
 pub(super) struct Loader {

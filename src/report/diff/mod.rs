@@ -9,6 +9,7 @@
 mod alone;
 mod compare;
 mod cursor;
+mod damage;
 mod differences;
 mod epochs;
 mod facts;
@@ -16,7 +17,9 @@ mod kind;
 mod loaded;
 mod replica;
 mod row;
+mod same;
 mod side_files;
+mod snapshots;
 mod txn_rows;
 mod txns;
 

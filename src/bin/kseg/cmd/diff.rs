@@ -17,8 +17,8 @@ use crate::render::json::JsonRows;
 /// Compares batch by batch, whatever the segments they lie in, and records where the batches are
 /// not the same: other batches of the same records and another state of compaction are told from
 /// lost or changed data. What lies below the higher of the two log starts is not compared, nor are
-/// indexes, which each replica makes for itself. Two log directories are matched by topic and
-/// partition.
+/// indexes, which each replica makes for itself. The partitions in use of two log directories are
+/// matched by topic and number.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

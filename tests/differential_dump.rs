@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use common::dump_compare::{Counts, compare, kseg_dump};
 use common::files_below;
+use common::kafka_dump::Depth;
 
 #[test]
 fn kseg_prints_what_kafka_prints_of_random_directories() {
@@ -26,7 +27,7 @@ fn kseg_prints_what_kafka_prints_of_random_directories() {
     let mut failures = Vec::new();
     for data in files_below(&root.join("data")) {
         let name = data.strip_prefix(root.join("data")).unwrap();
-        for kind in ["kafka", "kafka-deep"] {
+        for (kind, depth) in [("kafka", Depth::Shallow), ("kafka-deep", Depth::Deep)] {
             let text = root.join(kind).join(with_txt(name));
             if !text.is_file() {
                 continue;
@@ -34,7 +35,7 @@ fn kseg_prints_what_kafka_prints_of_random_directories() {
             let text = fs::read_to_string(text).unwrap();
             match kseg_dump(&kseg, &data)
                 .map_err(|e| vec![e])
-                .and_then(|rows| compare(&data, &text, &rows))
+                .and_then(|rows| compare(&data, &text, depth, &rows))
             {
                 Ok(more) => counts += more,
                 Err(differences) => failures.extend(

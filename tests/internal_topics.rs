@@ -10,10 +10,13 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::kafka_dump;
 use kseg::format::control_record::ControlRecordType;
 use kseg::format::internal_topic::{Decoded, DecodedRecord, InternalTopic, decode_record};
 use kseg::format::record::Record;
@@ -43,14 +46,14 @@ fn every_record_of_the_fixtures_is_decoded_as_kafka_decodes_it() {
     assert_eq!(
         counts,
         Counts {
-            files: 42,
+            files: 46,
             records: BTreeMap::from([
                 ("__cluster_metadata", 196),
                 ("__consumer_offsets", 42),
                 ("__share_group_state", 6),
-                ("__transaction_state", 1526),
+                ("__transaction_state", 1657),
             ]),
-            old_text: 359,
+            old_text: 426,
             control_records: 22,
         }
     );
@@ -83,10 +86,10 @@ fn no_record_of_an_internal_topic_in_the_fixtures_stays_raw() {
         });
     }
     let expected = [
-        ("__cluster_metadata", 441),
+        ("__cluster_metadata", 531),
         ("__consumer_offsets", 50),
         ("__share_group_state", 6),
-        ("__transaction_state", 1594),
+        ("__transaction_state", 1725),
     ];
     assert_eq!(records, BTreeMap::from(expected));
 }
@@ -189,7 +192,8 @@ fn record_lines(text: &str) -> BTreeMap<i64, String> {
 }
 
 fn compare_record(record: &DecodedRecord, line: &str, at: &str) {
-    let (key, payload) = line.split_once("payload: ").expect(line);
+    let line = kafka_dump::with_state_numbers(line);
+    let (key, payload) = line.split_once("payload: ").expect(&line);
     let key = key.trim_end().strip_prefix("key: ");
     if line.contains("transactionalId=") {
         let key = key.unwrap().trim_start_matches("transaction_metadata::");

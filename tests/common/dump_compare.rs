@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::kafka_dump::{self, Batch, ProducerSnapshotEntry, Record, Row};
+use super::kafka_dump::{self, Batch, Depth, ProducerSnapshotEntry, Record, Row};
 
 /// How much was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +72,13 @@ pub fn kseg_dump(kseg: &Path, file: &Path) -> Result<Vec<Value>, String> {
 }
 
 /// Compares the rows of one data file.
-pub fn compare(data: &Path, kafka: &str, kseg: &[Value]) -> Result<Counts, Vec<String>> {
-    let kafka = kafka_dump::parse(kafka).map_err(|e| vec![format!("Kafka's text: {e}")])?;
+pub fn compare(
+    data: &Path,
+    kafka: &str,
+    depth: Depth,
+    kseg: &[Value],
+) -> Result<Counts, Vec<String>> {
+    let kafka = kafka_dump::parse(kafka, depth).map_err(|e| vec![format!("Kafka's text: {e}")])?;
     let (damage, rows): (Vec<&Value>, Vec<&Value>) =
         kseg.iter().partition(|row| row["type"] == json!("damage"));
     let mut comparison = Comparison {
@@ -141,7 +146,11 @@ impl Comparison<'_> {
         let more = self.rows.len().saturating_sub(next);
         // In deep mode versions before 2.1 print records without lines for their batches.
         let deep_only = !listed && kafka.iter().any(|row| matches!(row, Row::Record(_)));
-        if more > 0 && !threw && !deep_only {
+        // Behind damage kseg goes on where Kafka's tool stops; `damage` counts those bytes.
+        let stopped = kafka
+            .iter()
+            .any(|row| matches!(row, Row::InvalidBytes { .. }));
+        if more > 0 && !threw && !deep_only && !stopped {
             self.differs(format!(
                 "{more} rows only in kseg, first {:?}",
                 self.rows.get(next)
@@ -310,8 +319,12 @@ impl Comparison<'_> {
                     let tail = damage
                         .iter()
                         .filter(|row| row["position"].as_u64() >= Some(end_of_batches));
+                    let found_again = self.rows.iter();
+                    let found_again =
+                        found_again.filter(|row| row["position"].as_u64() >= Some(end_of_batches));
                     let bytes: u64 = tail
                         .clone()
+                        .chain(found_again)
                         .filter_map(|row| row["sizeInBytes"].as_u64())
                         .sum();
                     let first = tail.filter_map(|row| row["position"].as_u64()).min();

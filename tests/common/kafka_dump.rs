@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
 
 /// One line of the tool's output.
@@ -141,18 +142,42 @@ pub struct SnapshotBatch {
     pub timestamp: i64,
 }
 
+/// Whether the tool was told to look into the batches: 0.10 prints both alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    Shallow,
+    Deep,
+}
+
+impl Depth {
+    /// Of a text in `expected/dump/`.
+    pub fn of(text: &Path) -> Self {
+        let name = text.to_string_lossy();
+        if name.ends_with(".deep.txt") || name.ends_with(".decoded.txt") {
+            Self::Deep
+        } else {
+            Self::Shallow
+        }
+    }
+}
+
 /// Reads a whole output.
-pub fn parse(text: &str) -> Result<Vec<Row>, String> {
+pub fn parse(text: &str, depth: Depth) -> Result<Vec<Row>, String> {
     text.lines()
         .enumerate()
-        .map(|(n, line)| parse_line(line).map_err(|e| format!("line {}: {e}: {line}", n + 1)))
+        .map(|(n, line)| {
+            parse_line(line, depth).map_err(|e| format!("line {}: {e}: {line}", n + 1))
+        })
         .collect()
 }
 
 /// Reads one line.
-pub fn parse_line(line: &str) -> Result<Row, String> {
+pub fn parse_line(line: &str, depth: Depth) -> Result<Row, String> {
     if let Some(row) = parse_message(line)? {
         return Ok(row);
+    }
+    if line.contains(" payloadsize: ") {
+        return parse_message_of_0_10(line, depth);
     }
     if let Some(record) = line.strip_prefix("| ") {
         return parse_record(record);
@@ -323,6 +348,45 @@ fn parse_batch(fields: &mut Fields<'_>) -> Result<Batch, String> {
     })
 }
 
+/// A message as 0.10 prints it: no size, no key size without a key, and records like entries.
+fn parse_message_of_0_10(line: &str, depth: Depth) -> Result<Row, String> {
+    let mut fields = Fields::parse(line)?;
+    let (timestamp_type, timestamp) = fields.take_timestamp()?;
+    let key_size: i32 = fields.take_if_there("keysize")?.unwrap_or(-1);
+    let value_size: i32 = fields.take("payloadsize")?;
+    let magic = fields.take("magic")?;
+    // Offset, size, checksum, magic, attributes, time, and the sizes of key and value.
+    let around = 8 + 4 + 4 + 1 + 1 + if magic > 0 { 8 } else { 0 } + 4 + 4;
+    let size = around + i64::from(key_size.max(0)) + i64::from(value_size.max(0));
+    let entry = Batch {
+        last_offset: fields.take("offset")?,
+        magic_two: None,
+        position: fields.take("position")?,
+        timestamp_type,
+        max_timestamp: timestamp,
+        size: u64::try_from(size).map_err(|e| e.to_string())?,
+        magic,
+        compression_type: fields.take::<String>("compresscodec")?.to_lowercase(),
+        crc: fields.take("crc")?,
+        is_valid: fields.take("isvalid")?,
+    };
+    fields.finish()?;
+    Ok(match depth {
+        Depth::Shallow => Row::Batch(entry),
+        Depth::Deep => Row::Record(Record {
+            offset: entry.last_offset,
+            timestamp_type: entry.timestamp_type,
+            timestamp,
+            key_size,
+            value_size,
+            sequence: None,
+            header_keys: Vec::new(),
+            end_txn_marker: None,
+            content: None,
+        }),
+    })
+}
+
 fn parse_record(line: &str) -> Result<Row, String> {
     let (line, content) = split_content(line);
     let line = line.replace("keysize:", "keySize:");
@@ -373,6 +437,27 @@ fn parse_record(line: &str) -> Result<Row, String> {
     }
     fields.finish()?;
     Ok(Row::Record(record))
+}
+
+/// The decoder's text as 4.3 prints it: 4.4 gives the name of a transaction's state in place of
+/// its number.
+pub fn with_state_numbers(decoded: &str) -> String {
+    let names = [
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    ];
+    let field = |state: &dyn Display| format!("\"transactionStatus\":{state},");
+    let mut text = decoded.to_owned();
+    for (number, name) in names.iter().enumerate() {
+        text = text.replace(&field(&format!("\"{name}\"")), &field(&number));
+    }
+    text
 }
 
 /// Cuts off the free text behind the fields of a record.

@@ -720,15 +720,7 @@ fn producer_reason(
             if !empty.is_empty() && ours.coordinator_epoch < theirs.coordinator_epoch {
                 return Some("the cleaner emptied the producer's marker");
             }
-            let mut data = of_producer(theirs.producer_id).filter(|it| !it.is_control);
-            let of_data = (theirs.last_offset, theirs.timestamp);
-            let is_of_data =
-                of_data == (-1, -1) || data.any(|it| (it.last_offset, it.max_timestamp) == of_data);
-            let time_apart = ProducerSnapshotFields {
-                timestamp: theirs.timestamp,
-                ..*ours
-            };
-            if time_apart == *theirs && subject.is_written_before([2, 4]) && is_of_data {
+            if markers_are_no_activity(subject, offset, ours, theirs) {
                 return Some("written by 2.3 or earlier: markers do not count as activity");
             }
             if theirs.last_offset >= 0 && !has(theirs.last_offset, false) {
@@ -757,6 +749,26 @@ fn producer_reason(
         }
         (None, None) => None,
     }
+}
+
+/// Before 2.4 the time of a producer was that of its last data batch.
+fn markers_are_no_activity(
+    subject: &Subject,
+    offset: i64,
+    ours: &ProducerSnapshotFields,
+    theirs: &ProducerSnapshotFields,
+) -> bool {
+    let of_data = (theirs.last_offset, theirs.timestamp);
+    let mut data = subject
+        .readable(offset)
+        .filter(|it| it.producer_id == theirs.producer_id && !it.is_control);
+    let is_of_data =
+        of_data == (-1, -1) || data.any(|it| (it.last_offset, it.max_timestamp) == of_data);
+    let but_for_the_time = ProducerSnapshotFields {
+        timestamp: theirs.timestamp,
+        ..*ours
+    };
+    subject.is_written_before([2, 4]) && is_of_data && but_for_the_time == *theirs
 }
 
 /// What the broker knew of a batch was lost, and the log was not read again for it.

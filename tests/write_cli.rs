@@ -84,6 +84,10 @@ fn document_matches_its_schema_name_and_table_shows_verdicts() {
         .stdout(predicate::str::contains("duplicate").and(predicate::str::contains("(45)")));
 }
 
+fn follower(batch: &Value) -> Value {
+    json!({"steps": [{"appendAsFollower": {"batches": [batch]}}]})
+}
+
 #[test]
 fn errors_name_the_step_and_the_field_and_nothing_is_made() {
     let cases = [
@@ -128,6 +132,60 @@ fn errors_name_the_step_and_the_field_and_nothing_is_made() {
             "steps[0].append.records[0].key.base64: is not base64",
         ),
         (json!({}), "missing field \"steps\""),
+        // What cannot run.
+        (
+            json!({"config": {"segment.index.bytes": 11}, "steps": []}),
+            "config.segment.index.bytes: 11 is not in 12 to 2147483647",
+        ),
+        (
+            json!({"topic": "t".repeat(249), "partition": 10_000_000, "steps": []}),
+            "topic: is too long for partition 10000000: the directory's name would have 258 bytes",
+        ),
+        (
+            json!({"steps": [{"append": {"records": [{}], "transactionVersion": 99}}]}),
+            "steps[0].append.transactionVersion: 99 is none of the transaction versions",
+        ),
+        (
+            json!({"steps": [{"endTxnMarker": {"producerId": 1, "controlType": "ABORT",
+                "transactionVersion": -1}}]}),
+            "steps[0].endTxnMarker.transactionVersion: -1 is none of the transaction versions",
+        ),
+        (
+            follower(&json!({"baseOffset": 0, "records": [{}], "lastOffsetDelta": 3})),
+            "batches[0].lastOffsetDelta: goes with \"records\": [] only",
+        ),
+        (
+            follower(&json!({"baseOffset": 0, "records": [{}], "maxTimestamp": 3})),
+            "batches[0].maxTimestamp: goes with \"records\": [] only",
+        ),
+        (
+            follower(&json!({"baseOffset": 0, "records": [], "lastOffsetDelta": -1})),
+            "batches[0].lastOffsetDelta: is negative",
+        ),
+        // Offsets that do not fit.
+        (
+            follower(&json!({"baseOffset": i64::MAX, "records": [{}]})),
+            "steps[0].appendAsFollower.batches[0].baseOffset: 9223372036854775807 is too high",
+        ),
+        (
+            follower(&json!({"baseOffset": i64::MAX - 2, "records": [{}, {"offsetDelta": 2}]})),
+            "steps[0].appendAsFollower.batches[0].baseOffset: 9223372036854775805 is too high",
+        ),
+        (
+            json!({"steps": [
+                {"truncateFullyAndStartAt": {"offset": i64::MAX - 1}},
+                {"append": {"records": [{}]}},
+                {"append": {"records": [{}]}},
+            ]}),
+            "steps[2].append.records: does not fit",
+        ),
+        (
+            json!({"steps": [
+                {"truncateFullyAndStartAt": {"offset": i64::MAX}},
+                {"endTxnMarker": {"producerId": 1, "controlType": "ABORT"}},
+            ]}),
+            "steps[1].endTxnMarker: does not fit",
+        ),
     ];
     let out = tempfile::tempdir().unwrap();
     let dir = out.path().join("new");
@@ -152,6 +210,105 @@ fn errors_name_the_step_and_the_field_and_nothing_is_made() {
         .code(2)
         .stderr(predicate::str::contains("field \"steps\" comes twice"));
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_no_utf_8_is_named() {
+    let cases: [(&[u8], &str); 4] = [
+        (
+            b"\xef\xbb\xbf{\"steps\": []}",
+            "begins with a UTF-8 byte order mark: save it as UTF-8 without",
+        ),
+        (
+            b"\xff\xfe{\0}\0",
+            "begins with the byte order mark of UTF-16",
+        ),
+        (
+            b"{\n\"title\": \"caf\xe9\"}",
+            "is not UTF-8: byte 0xe9 at position 15, in line 2",
+        ),
+        (b"{\"steps\": [}", "line 1 column 12"),
+    ];
+    for (scenario, message) in cases {
+        kseg()
+            .args(["write", "--check", "-"])
+            .write_stdin(scenario)
+            .assert()
+            .code(2)
+            .stderr(
+                predicate::str::contains("standard input: ").and(predicate::str::contains(message)),
+            );
+    }
+}
+
+/// Offsets up to the last one there is, and the smallest indexes, through every step.
+#[test]
+fn the_limits_themselves_run() {
+    let out = tempfile::tempdir().unwrap();
+    let highest = json!({"autoHighWatermark": true, "steps": [
+        {"truncateFullyAndStartAt": {"offset": i64::MAX - 4}},
+        {"append": {"records": [{}], "producerId": 1, "producerEpoch": 0, "baseSequence": 0,
+            "isTransactional": true}},
+        {"roll": {}},
+        {"appendAsFollower": {"batches": [{"baseOffset": i64::MAX - 3, "records": [{}]}]}},
+        {"endTxnMarker": {"producerId": 1, "producerEpoch": 1, "controlType": "ABORT"}},
+        {"append": {"records": [{}]}},
+        {"takeProducerSnapshot": {}},
+        {"flush": {}},
+        {"roll": {}},
+        {"reopen": {"clean": false}},
+        {"deleteRecordsBefore": {"offset": -1}},
+        {"deleteOldSegments": {}},
+    ]});
+    let small = json!({"config": {"segment.index.bytes": 12, "index.interval.bytes": 0},
+        "steps": [{"append": {"records": [{}]}}, {"append": {"records": [{}, {}]}}, {"roll": {}},
+            {"append": {"records": [{}]}}, {"reopen": {}}, {"append": {"records": [{}]}}]});
+    for (name, scenario, log_end_offset) in [("highest", highest, i64::MAX), ("small", small, 5)] {
+        let run = kseg()
+            .args(["write", "-o", "ndjson", "-", "--out"])
+            .arg(out.path().join(name))
+            .write_stdin(scenario.to_string())
+            .assert()
+            .code(0);
+        let rows = rows(&run.get_output().stdout);
+        let state = &rows.last().unwrap()["state"];
+        assert_eq!(state["logEndOffset"], log_end_offset, "{name}");
+    }
+}
+
+#[test]
+fn identities_no_broker_can_have_are_refused() {
+    let out = tempfile::tempdir().unwrap();
+    for arguments in [
+        ["--directory-id", "AAAAAAAAAAAAAAAAAAAAAA"],
+        // The last of the reserved ones: 99.
+        ["--directory-id", "AAAAAAAAAAAAAAAAAAAAYw"],
+        ["--cluster-id", ""],
+        ["--node-id=-1", "-"],
+    ] {
+        kseg()
+            .args(["write", "--root", "-", "--out"])
+            .arg(out.path().join("new"))
+            .args(arguments)
+            .write_stdin("{\"steps\": []}")
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains("invalid value"));
+    }
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    kseg()
+        .args([
+            "write",
+            "--root",
+            "-",
+            "--directory-id",
+            "AAAAAAAAAAAAAAAAAAAAZA",
+            "--out",
+        ])
+        .arg(out.path().join("new"))
+        .write_stdin("{\"steps\": []}")
+        .assert()
+        .success();
 }
 
 #[test]
@@ -183,27 +340,154 @@ fn what_a_killed_run_left_is_named() {
         ));
 }
 
+/// Two scenarios, of which the second fails after a step: the log cannot be opened again.
+fn good_and_failing(folder: &Path) -> [PathBuf; 2] {
+    let good = folder.join("good.json");
+    let bad = folder.join("bad.json");
+    let id = "a3NlZy1vZmZzZXRzLTAwMQ";
+    let append = json!({"append": {"records": [{}]}});
+    fs::write(
+        &good,
+        json!({"topic": "a", "topicId": id, "steps": [append]}).to_string(),
+    )
+    .unwrap();
+    // Each append has a segment of its own; recovery wants two entries in an index for one.
+    let config = json!({"segment.index.bytes": 12, "index.interval.bytes": 0});
+    let two = json!({"appendAsFollower": {"batches": [
+        {"baseOffset": 0, "records": [{}]},
+        {"baseOffset": 1, "records": [{}]},
+        {"baseOffset": 2, "records": [{}]},
+    ]}});
+    let reopen = json!({"reopen": {"clean": false, "recoveryPoint": 0}});
+    fs::write(
+        &bad,
+        json!({"topic": "b", "config": config, "steps": [two, reopen]}).to_string(),
+    )
+    .unwrap();
+    [good, bad]
+}
+
 #[test]
 fn failure_in_the_middle_leaves_nothing() {
     let out = tempfile::tempdir().unwrap();
     let dir = out.path().join("new");
-    // The longest topic a broker takes; the directory of partition 10000000 has too long a name.
-    let scenario = json!({"topic": "t".repeat(249), "partition": 10_000_000, "steps": []});
-    let good = out.path().join("good.json");
-    let bad = out.path().join("bad.json");
-    fs::write(
-        &good,
-        "{\"topic\": \"a\", \"topicId\": \"a3NlZy1vZmZzZXRzLTAwMQ\", \"steps\": []}",
-    )
-    .unwrap();
-    fs::write(&bad, scenario.to_string()).unwrap();
+    let scenarios = good_and_failing(out.path());
     kseg()
         .args(["write", "--root", "--out"])
         .arg(&dir)
-        .args([&good, &bad])
+        .args(&scenarios)
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("b-0: steps[1].reopen: "));
+    assert_eq!(
+        fs::read_dir(out.path()).unwrap().count(),
+        2,
+        "only the scenarios"
+    );
+    // An empty directory stays one.
+    fs::create_dir(&dir).unwrap();
+    kseg()
+        .args(["write", "--root", "--out"])
+        .arg(&dir)
+        .args(&scenarios)
         .assert()
         .code(2);
-    assert!(!dir.exists());
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn json_is_whole_also_if_a_later_scenario_fails() {
+    let out = tempfile::tempdir().unwrap();
+    let run = kseg()
+        .args(["write", "-o", "json", "--root", "--out"])
+        .arg(out.path().join("new"))
+        .args(good_and_failing(out.path()))
+        .assert()
+        .code(2);
+    let document: Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let topics: Vec<_> = document["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["topic"].clone())
+        .collect();
+    assert_eq!(topics, ["a", "b"]);
+}
+
+/// While a run is under way the directory is not there, or empty as it was; then it is whole.
+#[test]
+fn directory_comes_into_being_whole() {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Stdio;
+
+    let out = tempfile::tempdir().unwrap();
+    let empty = out.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    fs::set_permissions(&empty, fs::Permissions::from_mode(0o750)).unwrap();
+    for (dir, is_there) in [(empty.clone(), true), (out.path().join("a/b/new"), false)] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(["write", "--out"])
+            .arg(&dir)
+            .args(["-o", "ndjson", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // More rows than a pipe takes: the run waits in the middle, and is killed there.
+        let steps = vec![json!({"append": {"records": [{}]}}); 2000];
+        let scenario = json!({ "steps": steps }).to_string();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(scenario.as_bytes())
+            .unwrap();
+        let staging = dir.parent().unwrap().join(format!(
+            ".{}.kseg-write-incomplete",
+            dir.file_name().unwrap().to_str().unwrap()
+        ));
+        while !staging.join("orders-0").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(dir.exists(), is_there);
+        assert!(!is_there || fs::read_dir(&dir).unwrap().next().is_none());
+        let run = |code| {
+            let run = kseg()
+                .args(["write", "--out"])
+                .arg(&dir)
+                .arg("-")
+                .write_stdin("{\"steps\": []}")
+                .assert();
+            run.code(code)
+        };
+        run(2).stderr(predicate::str::contains(
+            "kseg-write-incomplete, left by a run that was killed: remove it first",
+        ));
+        fs::remove_dir_all(&staging).unwrap();
+        let _ = run(0);
+        assert!(dir.join("orders-0/partition.metadata").exists());
+        assert!(!staging.exists());
+    }
+    let mode = fs::metadata(&empty).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
+}
+
+/// The directory one stands in is filled, not replaced.
+#[test]
+fn the_current_directory_is_filled_in_place() {
+    let out = tempfile::tempdir().unwrap();
+    kseg()
+        .current_dir(out.path())
+        .args(["write", "-", "--out", "."])
+        .write_stdin("{\"steps\": []}")
+        .assert()
+        .success();
+    assert!(out.path().join("orders-0").exists());
+    assert!(!out.path().join(".kseg-write-incomplete").exists());
 }
 
 #[test]

@@ -44,6 +44,14 @@ impl KafkaUuid {
     pub const ZERO: Self = Self([0; SIZE]);
     /// The id of the topic `__cluster_metadata`.
     pub const METADATA_TOPIC_ID: Self = Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
+    /// Whether no log directory can have this id (`DirectoryId.reserved`).
+    #[must_use]
+    pub fn is_reserved_for_directories(self) -> bool {
+        let bits = u128::from_be_bytes(self.0);
+        // Kafka compares the lower half as a signed number.
+        bits >> 64 == 0 && (bits as u64).cast_signed() < 100
+    }
 }
 
 impl fmt::Display for KafkaUuid {

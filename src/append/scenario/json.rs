@@ -41,10 +41,12 @@ pub(super) enum Json {
 
 impl Json {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, ScenarioError> {
-        serde_json::from_slice(bytes).map_err(|error| ScenarioError {
+        let no_json = |message| ScenarioError {
             path: String::new(),
-            message: error.to_string(),
-        })
+            message,
+        };
+        let text = utf8(bytes).map_err(no_json)?;
+        serde_json::from_str(text).map_err(|error| no_json(error.to_string()))
     }
 
     fn kind(&self) -> &'static str {
@@ -58,6 +60,27 @@ impl Json {
             Self::Object(_) => "an object",
         }
     }
+}
+
+/// JSON is UTF-8 without a byte order mark (RFC 8259, 8.1); editors write other things.
+fn utf8(bytes: &[u8]) -> Result<&str, String> {
+    let encoding = match bytes {
+        [0xef, 0xbb, 0xbf, ..] => Some("a UTF-8 byte order mark"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("the byte order mark of UTF-16"),
+        _ => None,
+    };
+    if let Some(encoding) = encoding {
+        return Err(format!(
+            "begins with {encoding}: save it as UTF-8 without byte order mark"
+        ));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let before = bytes.get(..at).unwrap_or_default();
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        format!("is not UTF-8: byte {byte:#04x} at position {at}, in line {line}")
+    })
 }
 
 impl<'de> Deserialize<'de> for Json {

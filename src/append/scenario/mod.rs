@@ -8,6 +8,7 @@ mod final_report;
 mod from_log;
 mod json;
 mod model;
+mod offset_room;
 mod output_dir;
 mod parse;
 mod result;

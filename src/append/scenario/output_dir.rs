@@ -1,5 +1,6 @@
 //! A directory that is filled only when everything for it is on the disk.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,52 +8,106 @@ use std::path::{Path, PathBuf};
 use crate::append::error::Error;
 use crate::format::file_name::LogDirFileName;
 
-/// Where everything lies until it is complete.
+/// Where everything lies until it is complete: a folder of this name inside the directory, or,
+/// behind a dot and the directory's name, beside it. No broker and no reader takes it for a
+/// partition.
 const STAGING: &str = ".kseg-write-incomplete";
 
-/// A directory under construction. Until [`OutputDir::commit`] its content lies in a folder inside
-/// it whose name no broker and no reader takes for a partition; dropped before that, it is
-/// removed.
+/// A directory under construction. Until [`OutputDir::commit`] its content lies in a staging
+/// folder; dropped before that, it is removed.
 #[derive(Debug)]
 pub struct OutputDir {
     dir: PathBuf,
     staging: PathBuf,
-    was_made: bool,
+    place: Place,
     is_committed: bool,
 }
 
+/// Where the staging folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Beside the directory: one rename makes it the directory, whole or not at all.
+    Beside,
+    /// Inside, where the folder above cannot be written to: its content is moved piece by piece.
+    Inside,
+}
+
 impl OutputDir {
-    /// Makes the directory, or takes an empty one.
+    /// Takes a directory that is to be made, or an empty one.
     ///
     /// # Errors
     /// If there is something in it, or it cannot be made.
     pub fn create(dir: &Path) -> Result<Self, Error> {
         let io = |source| Error::io(dir, source);
-        let was_made = match fs::read_dir(dir) {
+        let is_there = match fs::read_dir(dir) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
+                    let kind = io::ErrorKind::DirectoryNotEmpty;
                     let message = if dir.join(STAGING).exists() {
-                        format!("holds {STAGING}, left by a run that was killed: remove it first")
+                        left_by_a_killed_run(STAGING)
                     } else {
                         "is not empty".to_owned()
                     };
-                    let kind = io::ErrorKind::DirectoryNotEmpty;
                     return Err(io(io::Error::new(kind, message)));
                 }
-                false
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(dir).map_err(io)?;
                 true
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(io(error)),
         };
+        // Behind links, and with a name of its own, whatever it was called by.
+        let dir = &if is_there {
+            fs::canonicalize(dir).map_err(io)?
+        } else {
+            dir.to_owned()
+        };
+        match Self::beside(dir, is_there)? {
+            Some(output) => Ok(output),
+            None => Self::inside(dir),
+        }
+    }
+
+    /// `None` if nothing can be made beside the directory or it cannot be put in place of an
+    /// empty one.
+    fn beside(dir: &Path, is_there: bool) -> Result<Option<Self>, Error> {
+        let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
+            return Ok(None);
+        };
+        if is_there && !can_be_replaced(dir) {
+            return Ok(None);
+        }
+        if !is_there {
+            fs::create_dir_all(above).map_err(|source| Error::io(above, source))?;
+        }
+        let mut staging_name = OsString::from(".");
+        staging_name.push(name);
+        staging_name.push(STAGING);
+        let staging = above.join(&staging_name);
+        match fs::create_dir(&staging) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let message = left_by_a_killed_run(&staging_name.to_string_lossy());
+                return Err(Error::io(above, io::Error::new(error.kind(), message)));
+            }
+            // An empty directory can be written to even where the folder above cannot.
+            Err(_) if is_there => return Ok(None),
+            Err(error) => return Err(Error::io(dir, error)),
+        }
+        Ok(Some(Self {
+            dir: dir.to_owned(),
+            staging,
+            place: Place::Beside,
+            is_committed: false,
+        }))
+    }
+
+    fn inside(dir: &Path) -> Result<Self, Error> {
         let staging = dir.join(STAGING);
-        fs::create_dir(&staging).map_err(io)?;
+        fs::create_dir(&staging).map_err(|source| Error::io(dir, source))?;
         Ok(Self {
             dir: dir.to_owned(),
             staging,
-            was_made,
+            place: Place::Inside,
             is_committed: false,
         })
     }
@@ -63,14 +118,45 @@ impl OutputDir {
         &self.staging
     }
 
-    /// Brings everything to the disk, then into place: directories first, then the files beside
-    /// them, and `.kafka_cleanshutdown` last of all. A process killed in between leaves a directory
-    /// that still holds the staging folder and in which a broker would recover every log.
+    /// Brings everything to the disk, then into place.
+    ///
+    /// Beside the directory that is one rename. From inside, directories come first, then the
+    /// files beside them, and `.kafka_cleanshutdown` last of all: a process killed in between
+    /// leaves a directory that still holds the staging folder and in which a broker would recover
+    /// every log.
     ///
     /// # Errors
-    /// If files cannot be written or renamed; the directory is then removed.
+    /// If files cannot be written or renamed; what was made is then removed.
     pub fn commit(mut self) -> Result<(), Error> {
         sync(&self.staging)?;
+        let synced = match self.place {
+            Place::Beside => {
+                self.replace()?;
+                self.dir.parent().map(Path::to_owned)
+            }
+            Place::Inside => {
+                self.move_all()?;
+                Some(self.dir.clone())
+            }
+        };
+        self.is_committed = true;
+        let synced = synced.filter(|dir| !dir.as_os_str().is_empty());
+        let synced = synced.unwrap_or_else(|| PathBuf::from("."));
+        File::open(&synced)
+            .and_then(|dir| dir.sync_all())
+            .map_err(|source| Error::io(&synced, source))
+    }
+
+    fn replace(&self) -> Result<(), Error> {
+        let io = |source| Error::io(&self.dir, source);
+        // An empty directory gives its permissions to the one that takes its place.
+        if let Ok(metadata) = fs::metadata(&self.dir) {
+            fs::set_permissions(&self.staging, metadata.permissions()).map_err(io)?;
+        }
+        fs::rename(&self.staging, &self.dir).map_err(io)
+    }
+
+    fn move_all(&self) -> Result<(), Error> {
         let io = |source| Error::io(&self.dir, source);
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.staging).map_err(io)? {
@@ -93,12 +179,22 @@ impl OutputDir {
             }
             moved.push(to);
         }
-        fs::remove_dir(&self.staging).map_err(io)?;
-        self.is_committed = true;
-        File::open(&self.dir)
-            .and_then(|dir| dir.sync_all())
-            .map_err(io)
+        fs::remove_dir(&self.staging).map_err(io)
     }
+}
+
+fn left_by_a_killed_run(name: &str) -> String {
+    format!("holds {name}, left by a run that was killed: remove it first")
+}
+
+/// Whether another directory can be renamed over this empty one: not if a file system is mounted
+/// on it, and nobody is served if it is the one a shell stands in.
+fn can_be_replaced(dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let is_here = std::env::current_dir().is_ok_and(|here| here == dir);
+    let above = dir.parent().and_then(device);
+    !is_here && above.is_some() && above == device(dir)
 }
 
 impl Drop for OutputDir {
@@ -106,9 +202,6 @@ impl Drop for OutputDir {
         if !self.is_committed {
             // What cannot be removed has a name that says what it is.
             let _ = fs::remove_dir_all(&self.staging);
-            if self.was_made {
-                let _ = fs::remove_dir(&self.dir);
-            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::model::{
     AppendStep, DEFAULT_START_TIME_MS, DataBatch, Fault, FollowerBatch, FollowerBatchKind, Marker,
     RecordSpec, Reopen, Scenario, Step, Verification,
 };
+use super::offset_room::OffsetRoom;
 use crate::append::config::{BrokerCompressionType, LogConfig};
 use crate::format::control_record::ControlRecordType;
 use crate::format::kafka_uuid::KafkaUuid;
@@ -18,6 +19,15 @@ const DEFAULT_TOPIC_ID: KafkaUuid = KafkaUuid(*b"kseg-oracle-0001");
 
 /// The longest name of a topic (`org.apache.kafka.common.internals.Topic`).
 const MAX_TOPIC_SIZE: usize = 249;
+
+/// The longest name of a directory: `NAME_MAX` of the file systems a broker runs on.
+const MAX_DIR_NAME_SIZE: usize = 255;
+
+/// The smallest index file that takes the entry each kind of index gets when a segment is closed.
+const MIN_SEGMENT_INDEX_BYTES: i64 = 12;
+
+/// The versions of `transaction.version` (`org.apache.kafka.server.common.TransactionVersion`).
+const TRANSACTION_VERSIONS: std::ops::RangeInclusive<i16> = 0..=2;
 
 pub(super) fn scenario(node: &Node<'_>) -> Parsed<Scenario> {
     node.only(&[
@@ -59,10 +69,16 @@ pub(super) fn scenario(node: &Node<'_>) -> Parsed<Scenario> {
             self::config(&config)?
         }
     };
+    let mut room = OffsetRoom::default();
+    let steps = node.required("steps")?.each(|node| {
+        let step = step(node)?;
+        room.take(&step, node)?;
+        Ok(step)
+    })?;
     Ok(Scenario {
         title: text("title")?,
         about: text("about")?,
-        topic: topic(node)?,
+        topic: topic(node, partition)?,
         partition,
         topic_id,
         config,
@@ -70,11 +86,11 @@ pub(super) fn scenario(node: &Node<'_>) -> Parsed<Scenario> {
         start_time_ms: node.int_or("startTimeMs", DEFAULT_START_TIME_MS)?,
         auto_high_watermark: node.bool_or("autoHighWatermark", false)?,
         clean_shutdown: node.choice_or("shutdown", &[("clean", true), ("unclean", false)], true)?,
-        steps: node.required("steps")?.each(step)?,
+        steps,
     })
 }
 
-fn topic(node: &Node<'_>) -> Parsed<String> {
+fn topic(node: &Node<'_>, partition: i32) -> Parsed<String> {
     let Some(node) = node.get("topic") else {
         return Ok("orders".to_owned());
     };
@@ -87,6 +103,13 @@ fn topic(node: &Node<'_>) -> Parsed<String> {
         || !topic.bytes().all(is_legal)
     {
         return Err(node.error("is no topic name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'"));
+    }
+    let dir_name_size = format!("{topic}-{partition}").len();
+    if dir_name_size > MAX_DIR_NAME_SIZE {
+        return Err(node.error(format_args!(
+            "is too long for partition {partition}: the directory's name would have {dir_name_size} \
+             bytes, and {MAX_DIR_NAME_SIZE} is the most a file system takes"
+        )));
     }
     Ok(topic.to_owned())
 }
@@ -128,7 +151,9 @@ fn number_key(config: &mut LogConfig, name: &str, node: &Node<'_>) -> Parsed<boo
     match name {
         "segment.bytes" => config.segment_bytes = bounded(node, 0, INT)?,
         "segment.ms" => config.segment_ms = bounded(node, 1, LONG)?,
-        "segment.index.bytes" => config.segment_index_bytes = bounded(node, 4, INT)?,
+        "segment.index.bytes" => {
+            config.segment_index_bytes = bounded(node, MIN_SEGMENT_INDEX_BYTES, INT)?;
+        }
         "index.interval.bytes" => config.index_interval_bytes = bounded(node, 0, INT)?,
         "message.timestamp.before.max.ms" => {
             config.message_timestamp_before_max_ms = bounded(node, 0, LONG)?;
@@ -155,7 +180,8 @@ fn number_key(config: &mut LogConfig, name: &str, node: &Node<'_>) -> Parsed<boo
             bounded::<i32>(node, 1, INT)?;
         }
         "transaction.version" => {
-            bounded::<i16>(node, 0, 2)?;
+            let (first, last) = (TRANSACTION_VERSIONS.start(), TRANSACTION_VERSIONS.end());
+            bounded::<i16>(node, i64::from(*first), i64::from(*last))?;
         }
         _ => return Ok(false),
     }
@@ -380,15 +406,24 @@ fn append(a: &Node<'_>) -> Parsed<AppendStep> {
         partition_leader_epoch: a.int_or("partitionLeaderEpoch", 0)?,
         is_coordinator: a.choice_or("origin", &origins, false)?,
         verification: a.choice_or("verification", &VERIFICATIONS, Verification::Verified)?,
-        transaction_version: a
-            .get("transactionVersion")
-            .map(|node| node.int())
-            .transpose()?,
+        transaction_version: transaction_version(a)?,
         fault: a
             .get("fault")
             .map(|node| node.choice(&FAULTS))
             .transpose()?,
     })
+}
+
+fn transaction_version(a: &Node<'_>) -> Parsed<Option<i16>> {
+    let Some(node) = a.get("transactionVersion") else {
+        return Ok(None);
+    };
+    match node.int()? {
+        version if TRANSACTION_VERSIONS.contains(&version) => Ok(Some(version)),
+        other => Err(node.error(format_args!(
+            "{other} is none of the transaction versions 0, 1 and 2"
+        ))),
+    }
 }
 
 fn data_batch(a: &Node<'_>) -> Parsed<DataBatch> {
@@ -461,10 +496,7 @@ fn end_txn_marker(a: &Node<'_>) -> Parsed<Step> {
     Ok(Step::EndTxnMarker {
         marker: marker(a)?,
         partition_leader_epoch: a.int_or("partitionLeaderEpoch", 0)?,
-        transaction_version: a
-            .get("transactionVersion")
-            .map(|node| node.int())
-            .transpose()?,
+        transaction_version: transaction_version(a)?,
     })
 }
 
@@ -484,14 +516,27 @@ fn follower_batch(a: &Node<'_>) -> Parsed<FollowerBatch> {
             "maxTimestamp",
         ];
         only(a, &[&BATCH_FIELDS, &own])?;
+        let batch = data_batch(a)?;
+        // With records both follow from them.
+        for name in ["lastOffsetDelta", "maxTimestamp"] {
+            if let Some(node) = a.get(name)
+                && !batch.records.is_empty()
+            {
+                return Err(node.error("goes with \"records\": [] only; records have their own"));
+            }
+        }
+        let last_offset_delta = a.int_or("lastOffsetDelta", 0)?;
+        if last_offset_delta < 0 {
+            return Err(a.required("lastOffsetDelta")?.error("is negative"));
+        }
         FollowerBatchKind::Data {
-            batch: data_batch(a)?,
+            batch,
             timestamp_type: a.choice_or(
                 "timestampType",
                 &TIMESTAMP_TYPES,
                 TimestampType::CreateTime,
             )?,
-            last_offset_delta: a.int_or("lastOffsetDelta", 0)?,
+            last_offset_delta,
             max_timestamp: a.get("maxTimestamp").map(|node| node.int64()).transpose()?,
         }
     };

@@ -69,13 +69,14 @@ pub(crate) struct WriteArgs {
 #[derive(Args, Debug)]
 struct IdentityArgs {
     /// cluster.id in meta.properties
-    #[arg(long, value_name = "ID", requires = "root")]
+    #[arg(long, value_name = "ID", requires = "root", value_parser = parse_cluster_id)]
     cluster_id: Option<String>,
     /// node.id in meta.properties
-    #[arg(long, value_name = "N", requires = "root")]
+    #[arg(long, value_name = "N", requires = "root",
+        value_parser = clap::value_parser!(i32).range(0..))]
     node_id: Option<i32>,
     /// directory.id in meta.properties
-    #[arg(long, value_name = "ID", requires = "root", value_parser = parse_id)]
+    #[arg(long, value_name = "ID", requires = "root", value_parser = parse_directory_id)]
     directory_id: Option<KafkaUuid>,
 }
 
@@ -90,9 +91,21 @@ impl IdentityArgs {
     }
 }
 
-fn parse_id(text: &str) -> Result<KafkaUuid, String> {
-    text.parse()
-        .map_err(|_| "expected 22 letters of URL-safe base64".to_owned())
+fn parse_directory_id(text: &str) -> Result<KafkaUuid, String> {
+    match text.parse::<KafkaUuid>() {
+        Ok(id) if id.is_reserved_for_directories() => {
+            Err("Kafka reserves this id: no log directory has it".to_owned())
+        }
+        Ok(id) => Ok(id),
+        Err(_) => Err("expected 22 letters of URL-safe base64".to_owned()),
+    }
+}
+
+fn parse_cluster_id(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("is empty".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn example_names() -> clap::builder::PossibleValuesParser {
@@ -124,36 +137,47 @@ pub(crate) fn run(args: &WriteArgs, context: &mut Context) -> anyhow::Result<Sta
     );
     let scenarios = read_scenarios(&args.scenarios)?;
     let mut printer = Printer::new(context);
-    let mut status = Status::Clean;
-    if let Some(out) = &args.out {
-        let dir = OutputDir::create(out)?;
-        let mut checkpoints = Vec::new();
-        for scenario in &scenarios {
-            let mut run = ScenarioRun::start(scenario, dir.staging())?;
-            printer.begin(scenario, context)?;
-            for (index, step) in scenario.steps.iter().enumerate() {
-                let result = run.step(step).with_context(|| {
-                    format!("{}: steps[{index}].{}", scenario.dir_name(), step.name())
-                })?;
-                if result.error.is_some() {
-                    status = Status::Found;
-                }
-                printer.step(scenario, index, result, context)?;
-            }
-            checkpoints.push(run.finish()?.checkpoints);
-        }
-        write_checkpoints(dir.staging(), &checkpoints)?;
-        if args.root {
-            let clean = scenarios.iter().all(|scenario| scenario.clean_shutdown);
-            write_identity(dir.staging(), &args.identity.identity(), clean)?;
-        }
-        dir.commit()?;
-    } else {
-        for scenario in &scenarios {
+    let status = write(args, &scenarios, &mut printer, context);
+    // Also after an error: what has been printed is whole then.
+    printer.finish(context)?;
+    status
+}
+
+fn write(
+    args: &WriteArgs,
+    scenarios: &[Scenario],
+    printer: &mut Printer,
+    context: &mut Context,
+) -> anyhow::Result<Status> {
+    let Some(out) = &args.out else {
+        for scenario in scenarios {
             printer.checked(scenario, context)?;
         }
+        return Ok(Status::Clean);
+    };
+    let mut status = Status::Clean;
+    let dir = OutputDir::create(out)?;
+    let mut checkpoints = Vec::new();
+    for scenario in scenarios {
+        let mut run = ScenarioRun::start(scenario, dir.staging())?;
+        printer.begin(scenario, context)?;
+        for (index, step) in scenario.steps.iter().enumerate() {
+            let result = run.step(step).with_context(|| {
+                format!("{}: steps[{index}].{}", scenario.dir_name(), step.name())
+            })?;
+            if result.error.is_some() {
+                status = Status::Found;
+            }
+            printer.step(scenario, index, result, context)?;
+        }
+        checkpoints.push(run.finish()?.checkpoints);
     }
-    printer.finish(context)?;
+    write_checkpoints(dir.staging(), &checkpoints)?;
+    if args.root {
+        let clean = scenarios.iter().all(|scenario| scenario.clean_shutdown);
+        write_identity(dir.staging(), &args.identity.identity(), clean)?;
+    }
+    dir.commit()?;
     Ok(status)
 }
 

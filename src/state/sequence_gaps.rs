@@ -42,7 +42,8 @@ pub enum MissingCause {
     Compacted,
     /// So many offsets lie in damaged bytes or missing segments since the producer's last batch.
     Lost,
-    /// The first batch of the producer in a log whose beginning is gone.
+    /// The first batch of the producer, or the first one after its markers, in a log whose
+    /// beginning is gone.
     BeforeLogStart,
     /// The first batch of the producer in a log whose beginning is there.
     NeverStored,
@@ -118,9 +119,17 @@ struct Producer {
     max_epoch: i16,
     /// Whether a batch of `epoch` is known.
     has_batch: bool,
-    /// Whether anything was known before the batch at hand.
-    is_known: bool,
+    known: Known,
     rare: Option<Box<Rare>>,
+}
+
+/// What was known of a producer before the batch at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// Markers of one epoch only. Where the log's beginning is gone, the data they end is, too.
+    Markers,
+    Data,
 }
 
 /// What most producers never need.
@@ -156,7 +165,7 @@ impl Producer {
             epoch: -1,
             max_epoch: -1,
             has_batch: false,
-            is_known: false,
+            known: Known::Nothing,
             rare: None,
         }
     }
@@ -171,7 +180,7 @@ impl Producer {
             epoch: row.producer_epoch,
             max_epoch: row.producer_epoch,
             has_batch,
-            is_known: true,
+            known: Known::Data,
             ..Self::new(row.producer_id)
         }
     }
@@ -192,6 +201,10 @@ impl Producer {
         self.epoch = epoch;
         self.max_epoch = self.max_epoch.max(epoch);
         self.has_batch = false;
+        if self.known == Known::Markers {
+            // This epoch begins inside the log.
+            self.known = Known::Data;
+        }
         if let Some(rare) = &mut self.rare {
             rare.runs.clear();
             rare.older = NUM_BATCHES_TO_RETAIN;
@@ -300,7 +313,7 @@ impl SequenceGaps {
         if !ignore_sequences && header.base_sequence() >= 0 && header.last_offset_delta() >= 0 {
             producer.data(header, gone, sees_beginning, &mut found);
         }
-        producer.is_known = true;
+        producer.known = Known::Data;
         producer.gone = gone;
     }
 
@@ -441,12 +454,12 @@ impl Producer {
             MissingCause::Compacted
         } else if since.lost > 0 && since.lost.saturating_add(since.compacted) >= missing {
             MissingCause::Lost
-        } else if self.is_known {
-            MissingCause::ExpiredOrLostState
-        } else if sees_beginning {
-            MissingCause::NeverStored
         } else {
-            MissingCause::BeforeLogStart
+            match (self.known, sees_beginning) {
+                (Known::Data, _) | (Known::Markers, true) => MissingCause::ExpiredOrLostState,
+                (Known::Nothing, true) => MissingCause::NeverStored,
+                (Known::Nothing | Known::Markers, false) => MissingCause::BeforeLogStart,
+            }
         }
     }
 
@@ -536,7 +549,9 @@ impl Producer {
         }
         self.set_epoch(epoch);
         self.coordinator_epoch = marker.coordinator_epoch;
-        self.is_known = true;
+        if self.known == Known::Nothing {
+            self.known = Known::Markers;
+        }
     }
 }
 
@@ -592,6 +607,37 @@ mod tests {
             gaps.batch(&header, None, OffsetsGone::default(), |it| found.push(it));
         }
         found
+    }
+
+    fn marker_batch(epoch: i16) -> (RecordBatchHeader, EndTransactionMarker) {
+        let mut fields = batch(epoch, -1, 1).fields();
+        fields.attributes =
+            Attributes(Attributes::CONTROL_FLAG_MASK | Attributes::TRANSACTIONAL_FLAG_MASK);
+        let marker = EndTransactionMarker {
+            control_type: ControlRecordType::COMMIT,
+            coordinator_epoch: 0,
+        };
+        (fields.into(), marker)
+    }
+
+    /// Retention has left a producer's marker and taken the data before it: the leader knew them.
+    #[test]
+    fn sequences_before_a_marker_that_the_log_begins_with_lie_before_the_log() {
+        use MissingCause::{BeforeLogStart, ExpiredOrLostState};
+        let cause = |begins_at_zero, data_epoch| {
+            let mut gaps = SequenceGaps::new(begins_at_zero, false);
+            let (header, marker) = marker_batch(0);
+            let gone = OffsetsGone::default();
+            gaps.batch(&header, Some(marker), gone, |it| panic!("{it:?}"));
+            gaps.batch(&header, Some(marker), gone, |it| panic!("{it:?}"));
+            let mut found = Vec::new();
+            gaps.batch(&batch(data_epoch, 182, 4), None, gone, |it| found.push(it));
+            found
+        };
+        assert_eq!(cause(false, 0), [missing(0, 181, BeforeLogStart)]);
+        assert_eq!(cause(true, 0), [missing(0, 181, ExpiredOrLostState)]);
+        // An epoch that begins inside the log begins with sequence 0.
+        assert_eq!(cause(false, 1), [missing(0, 181, ExpiredOrLostState)]);
     }
 
     fn missing(first_sequence: i32, last_sequence: i32, cause: MissingCause) -> SequenceFinding {

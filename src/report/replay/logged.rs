@@ -42,10 +42,10 @@ pub struct ReplayOptions {
 pub struct ReplayCounts {
     /// Rows handed out.
     pub rows: u64,
-    /// Rows that are not `appended` and that compaction does not explain.
+    /// Rows that are not `appended` and that neither compaction nor retention explains.
     pub not_appended: u64,
-    /// Rows that are not `appended` because the cleaner took what came before.
-    pub compacted: u64,
+    /// Rows that are not `appended` because the cleaner or retention took what came before.
+    pub gone_before: u64,
     /// The offset behind the last batch.
     pub log_end_offset: i64,
     /// Where the log starts.
@@ -79,9 +79,9 @@ pub fn replay_log<E: From<Error>>(
             batch.check_unchanged()?;
             counts.rows += 1;
             if row.running.verdict != Verdict::Appended.name() {
-                let is_compacted = row.explained_by == Some(COMPACTED);
-                counts.compacted += u64::from(is_compacted);
-                counts.not_appended += u64::from(!is_compacted);
+                let is_normal = row.explained_by.is_some_and(|it| NORMAL.contains(&it));
+                counts.gone_before += u64::from(is_normal);
+                counts.not_appended += u64::from(!is_normal);
             }
             emit(&row)?;
         }
@@ -95,6 +95,10 @@ pub fn replay_log<E: From<Error>>(
 
 /// The word for what the cleaner explains.
 const COMPACTED: &str = "compacted-between-batches";
+/// The word for what retention explains.
+const BEFORE_LOG_START: &str = "before-log-start";
+/// What explains a batch without anything being wrong.
+const NORMAL: [&str; 2] = [COMPACTED, BEFORE_LOG_START];
 
 /// A replay under way.
 pub(super) struct Replay<'d> {
@@ -102,6 +106,10 @@ pub(super) struct Replay<'d> {
     pub(super) offsets: Offsets<'d>,
     /// What was gone at each producer's last batch; empty as long as nothing is.
     marks: HashMap<i64, OffsetsGone>,
+    /// Producers of which only markers have been seen, with the markers' epoch, in a log whose
+    /// beginning is gone and without a snapshot: their data lies before the log start.
+    only_markers: HashMap<i64, i16>,
+    is_beginning_gone: bool,
     options: &'d ReplayOptions,
     data_origin: AppendOrigin,
     ignored: Vec<crate::report::gaps::Finding>,
@@ -123,10 +131,16 @@ impl<'d> Replay<'d> {
         } else {
             None
         };
-        match snapshot {
-            Some(Ok(rows)) => manager.load_from_snapshot(rows, first, None),
-            Some(Err(_)) | None => manager.load_without_snapshot(first),
-        }
+        let is_beginning_gone = match snapshot {
+            Some(Ok(rows)) => {
+                manager.load_from_snapshot(rows, first, None);
+                false
+            }
+            Some(Err(_)) | None => {
+                manager.load_without_snapshot(first);
+                first > 0
+            }
+        };
         let data_origin = if is_written_by_coordinator(dir.topic()) {
             AppendOrigin::Coordinator
         } else {
@@ -136,6 +150,8 @@ impl<'d> Replay<'d> {
             manager,
             offsets,
             marks: HashMap::new(),
+            only_markers: HashMap::new(),
+            is_beginning_gone,
             options,
             data_origin,
             ignored,
@@ -186,12 +202,25 @@ impl<'d> Replay<'d> {
     /// Takes a batch in as a follower does. One that would stop a broker is passed over.
     #[inline]
     pub(super) fn take_in(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
-        let _ = recover_batch(&mut self.manager, batch.header, batch.marker()?);
+        let marker = batch.marker()?;
+        if self.is_beginning_gone {
+            self.follow_markers(batch.header, marker.is_some());
+        }
+        let _ = recover_batch(&mut self.manager, batch.header, marker);
         let gone = self.offsets.gone;
         if gone != OffsetsGone::default() && batch.header.has_producer_id() {
             self.marks.insert(batch.header.producer_id(), gone);
         }
         Ok(())
+    }
+
+    fn follow_markers(&mut self, header: &RecordBatchHeader, is_marker: bool) {
+        let (producer_id, epoch) = (header.producer_id(), header.producer_epoch());
+        if is_marker && self.manager.last_entry(producer_id).is_none() {
+            self.only_markers.insert(producer_id, epoch);
+        } else if !is_marker || self.only_markers.get(&producer_id) != Some(&epoch) {
+            self.only_markers.remove(&producer_id);
+        }
     }
 
     fn row<'r>(
@@ -267,6 +296,15 @@ impl<'d> Replay<'d> {
             Verdict::Duplicate(_) => None,
             Verdict::Rejected(refusal) => Some(refusal),
         };
+        let marker_epoch = self.only_markers.get(&header.producer_id());
+        if let Some(Refusal::MustStartAtZero { .. }) = refusal
+            && marker_epoch == Some(&header.producer_epoch())
+        {
+            return Some((
+                BEFORE_LOG_START,
+                "the batches before lie before the log start; the leader had them",
+            ));
+        }
         if let Some(missing) = refusal.and_then(missing_sequences) {
             let mark = self.marks.get(&header.producer_id());
             let before = mark.copied().unwrap_or_default();

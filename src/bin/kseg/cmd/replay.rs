@@ -371,7 +371,7 @@ impl Logged {
     }
 
     fn refused(&self) -> u64 {
-        self.counts.not_appended + self.counts.compacted
+        self.counts.not_appended + self.counts.gone_before
     }
 }
 

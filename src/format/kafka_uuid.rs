@@ -48,9 +48,9 @@ impl KafkaUuid {
     /// Whether no log directory can have this id (`DirectoryId.reserved`).
     #[must_use]
     pub fn is_reserved_for_directories(self) -> bool {
-        let bits = u128::from_be_bytes(self.0);
-        // Kafka compares the lower half as a signed number.
-        bits >> 64 == 0 && (bits as u64).cast_signed() < 100
+        let (&most, rest) = self.0.split_first_chunk::<8>().unwrap_or((&[1; 8], &[]));
+        let least = rest.first_chunk::<8>().copied().unwrap_or_default();
+        i64::from_be_bytes(most) == 0 && i64::from_be_bytes(least) < 100
     }
 }
 

@@ -43,10 +43,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A file became shorter while it was read.
-    #[error("{}: changed while reading: the file was cut short", path.display())]
+    /// A file became shorter while it was read, or a directory never came to rest.
+    #[error(
+        "{}: changed while reading{}",
+        path.display(),
+        if path.is_dir() { "" } else { ": the file was cut short" }
+    )]
     ChangedWhileReading {
-        /// The file.
+        /// The file or directory.
         path: PathBuf,
     },
     /// A side file whose bytes do not hold its format.
@@ -67,6 +71,15 @@ impl Error {
             path: path.to_owned(),
             source,
         }
+    }
+
+    /// Whether this process, or all of them, have too many files open.
+    pub(super) fn is_too_many_open_files(&self) -> bool {
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        let code = source.raw_os_error();
+        code == Some(libc::EMFILE) || code == Some(libc::ENFILE)
     }
 
     /// Whether the file or directory is not there (any more).

@@ -40,6 +40,11 @@ const WRITE_PAUSE: Duration = Duration::from_millis(100);
 const SETTLING: Duration = Duration::from_millis(20);
 const WRITE_POLL: Duration = Duration::from_millis(2);
 
+/// Files up to this size are copied to be looked at twice: six times Kafka's default for an index.
+const MAX_COPIED: u64 = 64 << 20;
+/// How often a file that changes is looked at.
+const MAX_LOOKS: u32 = 20;
+
 /// An open file whose length was fixed when it was opened: bytes that a broker appends later
 /// are not part of it.
 #[derive(Debug)]
@@ -68,14 +73,21 @@ impl MappedFile {
     /// # Errors
     /// If it cannot be opened or is not a regular file.
     pub fn open(path: &Path, io: Io) -> Result<Self, Error> {
-        let file = open_read_only(path).map_err(|source| Error::io(path, source))?;
+        Self::of_file(path, open_regular(path)?, None, io)
+    }
+
+    /// Takes a file that is open for reading; its length is `len`, or what it is now.
+    ///
+    /// # Errors
+    /// If its length cannot be asked for.
+    pub(super) fn of_file(
+        path: &Path,
+        file: File,
+        len: Option<u64>,
+        io: Io,
+    ) -> Result<Self, Error> {
         let metadata = file.metadata().map_err(|source| Error::io(path, source))?;
-        if !metadata.is_file() {
-            return Err(Error::NotAFile {
-                path: path.to_owned(),
-            });
-        }
-        let len = metadata.len();
+        let len = len.unwrap_or(metadata.len());
         let modified = metadata.modified().ok();
         let bytes = match io {
             Io::Mmap if len > 0 => Self::map(file, len),
@@ -261,6 +273,29 @@ impl MappedFile {
         }
     }
 
+    /// As [`MappedFile::read_all`], as the bytes were at one moment: a broker writes to the indexes
+    /// of its active segment in place, and one that is decoded meanwhile seems to have entries
+    /// behind its end.
+    ///
+    /// Files too large for an index, and files that never come to rest, are given as they are.
+    ///
+    /// # Errors
+    /// If the file cannot be read whole.
+    pub fn read_settled(&self) -> Result<std::borrow::Cow<'_, [u8]>, Error> {
+        if self.len > MAX_COPIED {
+            return self.read_all();
+        }
+        let mut bytes = self.read_all()?.into_owned();
+        for _ in 0..MAX_LOOKS {
+            let again = self.read_all()?;
+            if *again == *bytes {
+                break;
+            }
+            bytes = again.into_owned();
+        }
+        Ok(std::borrow::Cow::Owned(bytes))
+    }
+
     /// All bytes: the map itself, or a copy where the file is not mapped.
     ///
     /// For small files; a segment is walked instead.
@@ -305,6 +340,24 @@ pub(super) fn prefetch(bytes: &[u8], position: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (bytes, position);
+}
+
+/// Opens a regular file for reading. Nothing else is opened: opening alone may make a device do
+/// something.
+pub(super) fn open_regular(path: &Path) -> Result<File, Error> {
+    let io = |source| Error::io(path, source);
+    let not_a_file = || Error::NotAFile {
+        path: path.to_owned(),
+    };
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(not_a_file());
+    }
+    let file = open_read_only(path).map_err(io)?;
+    // Something else may have taken the name meanwhile.
+    if !file.metadata().map_err(io)?.is_file() {
+        return Err(not_a_file());
+    }
+    Ok(file)
 }
 
 /// Opens without touching the access time where the owner may, and without waiting for a writer

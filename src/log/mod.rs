@@ -8,6 +8,7 @@ pub mod batches;
 pub mod checkpoints;
 pub mod damage;
 mod error;
+mod held_files;
 pub mod log_dir;
 pub mod mapped_file;
 pub mod partition_dir;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::held_files::HeldFiles;
 use super::mapped_file::MappedFile;
 use super::{Error, Io};
 use crate::format::file_name::{
@@ -12,7 +13,7 @@ use crate::format::file_name::{
 };
 use crate::format::partition_metadata::PartitionMetadata;
 
-/// A directory of one partition, as it was when it was listed. No file in it is open.
+/// A directory of one partition, as it was when it was listed.
 #[derive(Clone, Debug)]
 pub struct PartitionDir {
     /// The directory.
@@ -25,6 +26,7 @@ pub struct PartitionDir {
     pub files: Vec<FileEntry>,
     /// The segments in use, by base offset.
     pub segments: Vec<SegmentFiles>,
+    pub(super) held: HeldFiles,
 }
 
 /// One file of a directory.
@@ -63,7 +65,7 @@ impl FileEntry {
 }
 
 impl PartitionDir {
-    /// Lists the directory.
+    /// Lists the directory. No file in it is open.
     ///
     /// # Errors
     /// If it cannot be listed.
@@ -80,7 +82,17 @@ impl PartitionDir {
             name: parse_name(path),
             files,
             segments,
+            held: HeldFiles::default(),
         })
+    }
+
+    /// Lists the directory and keeps its files open, so that all of them are of one moment,
+    /// whatever a broker does meanwhile. Files beyond some hundreds are not kept open.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn hold(path: &Path) -> Result<Self, Error> {
+        HeldFiles::settle(path)
     }
 
     /// The partition as far as one segment goes: the directory of a `.log` with the files of its
@@ -112,6 +124,7 @@ impl PartitionDir {
             | LogFileKind::Unknown(_) => false,
         });
         dir.segments = segments(&dir.files);
+        dir.held = HeldFiles::open(&dir).0;
         Ok(Some(dir))
     }
 
@@ -152,6 +165,34 @@ impl PartitionDir {
         self.path.join(&file.file_name)
     }
 
+    /// Opens one of the files; `None` if it has vanished.
+    ///
+    /// # Errors
+    /// If it is there and cannot be opened.
+    pub fn open_file(&self, entry: &FileEntry, io: Io) -> Result<Option<MappedFile>, Error> {
+        let path = self.file_path(entry);
+        let held = self.held.get(entry);
+        let opened = match held.and_then(|held| Some((held.file.try_clone().ok()?, held.len))) {
+            Some((file, len)) => MappedFile::of_file(&path, file, len, io),
+            None => MappedFile::open(&path, io),
+        };
+        match opened {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An error if a file was truncated since [`PartitionDir::hold`]: what was read of it, and of
+    /// the files that go with it, may be of different logs. [`super::partition_walk`] asks at the
+    /// end of every walk.
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`].
+    pub fn check_not_cut(&self) -> Result<(), Error> {
+        self.held.check_not_cut()
+    }
+
     /// The topic id in `partition.metadata`; `None` if the file is not there or not readable as
     /// such.
     ///
@@ -165,14 +206,11 @@ impl PartitionDir {
         let Some(file) = self.files.iter().find(is_metadata) else {
             return Ok(None);
         };
-        match MappedFile::open(&self.file_path(file), io) {
-            Ok(file) => {
-                let metadata = PartitionMetadata::decode(&file.read_all()?).ok();
-                Ok(metadata.map(|metadata| metadata.topic_id.to_string()))
-            }
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        let Some(file) = self.open_file(file, io)? else {
+            return Ok(None);
+        };
+        let metadata = PartitionMetadata::decode(&file.read_all()?).ok();
+        Ok(metadata.map(|metadata| metadata.topic_id.to_string()))
     }
 }
 

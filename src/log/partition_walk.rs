@@ -23,11 +23,13 @@ pub struct SegmentAt<'a> {
 
 /// Hands out every entry of the segments from `first_segment` on, until `visit` breaks.
 ///
-/// Each segment is open only while it is walked. One that vanished since the directory was
-/// listed is passed over and its index returned, so that the answer can say so.
+/// Each segment is open only while it is walked, unless the directory holds it. Those at the front
+/// that vanished since the directory was listed are passed over, as retention takes them from
+/// there, and their indexes returned, so that the answer can say so.
 ///
 /// # Errors
-/// If a segment cannot be read, or `visit` fails.
+/// If a segment cannot be read or vanished between others, the log was truncated since the
+/// directory was held, or `visit` fails.
 pub fn walk_partition<E: From<Error>>(
     dir: &PartitionDir,
     io: Io,
@@ -48,6 +50,12 @@ fn walk_from<E: From<Error>>(
     let mut vanished = Vec::new();
     for (index, segment) in dir.segments.iter().enumerate().skip(first_segment) {
         let Some(opened) = open_segment(dir, segment, io)? else {
+            if vanished.len() < index - first_segment {
+                // What was there before would seem lost.
+                return Err(E::from(Error::ChangedWhileReading {
+                    path: dir.path.clone(),
+                }));
+            }
             vanished.push(index);
             continue;
         };
@@ -65,10 +73,12 @@ fn walk_from<E: From<Error>>(
         let mut walk = BatchWalk::starting_at(&opened.file, position);
         while let Some(entry) = walk.next_entry() {
             if visit(at, entry?)?.is_break() {
+                dir.check_not_cut()?;
                 return Ok(vanished);
             }
         }
     }
+    dir.check_not_cut()?;
     Ok(vanished)
 }
 
@@ -93,14 +103,11 @@ pub fn open_segment(
     let Some(log) = dir.file(segment.log) else {
         return Ok(None);
     };
-    match MappedFile::open(&dir.file_path(log), io) {
-        Ok(file) => Ok(Some(OpenSegment {
-            file,
-            name: log.name().into_owned(),
-        })),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+    let opened = dir.open_file(log, io)?;
+    Ok(opened.map(|file| OpenSegment {
+        file,
+        name: log.name().into_owned(),
+    }))
 }
 
 /// A batch found by an offset.
@@ -172,7 +179,7 @@ fn start_near(
     let Some(index) = segment.offset_index.and_then(|index| dir.file(index)) else {
         return Ok(0);
     };
-    let Ok(index) = MappedFile::open(&dir.file_path(index), io) else {
+    let Ok(Some(index)) = dir.open_file(index, io) else {
         return Ok(0);
     };
     let bytes = index.read_all()?;

@@ -210,11 +210,9 @@ fn segment_totals(
     let Some(log) = dir.file(segment.log) else {
         return Ok(None);
     };
-    match MappedFile::open(&dir.file_path(log), io) {
-        Ok(file) => Totals::of(&file).map(Some),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+    dir.open_file(log, io)?
+        .map(|file| Totals::of(&file))
+        .transpose()
 }
 
 /// Sums over one segment or several.

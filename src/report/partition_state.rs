@@ -13,7 +13,6 @@ use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::producer_snapshot::ProducerSnapshot;
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::partition_walk::{find_batch, walk_partition};
 use crate::log::{Error, Io};
@@ -366,6 +365,9 @@ pub fn snapshot_files(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEnt
         })
 }
 
+/// How often a snapshot is looked at that grows meanwhile.
+const MAX_LOOKS: u32 = 10;
+
 /// The rows of the snapshot at `offset`; `None` if it is not there (any more), the inner error
 /// if it is not readable as one.
 ///
@@ -379,22 +381,26 @@ pub fn read_snapshot(
     let Some((_, file)) = snapshot_files(dir).find(|(it, _)| *it == offset) else {
         return Ok(None);
     };
-    let file = match MappedFile::open(&dir.file_path(file), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let bytes = file.read_all()?;
-    let rows = match ProducerSnapshot::decode(&bytes) {
-        Ok(snapshot) => Ok(snapshot
-            .entries()
-            .iter()
-            .map(ProducerSnapshotRow::from)
-            .collect()),
-        Err(error) => Err(error.to_string()),
-    };
-    file.check_unchanged()?;
-    Ok(Some(rows))
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let Some(file) = dir.open_file(file, io)? else {
+            return Ok(None);
+        };
+        let bytes = file.read_all()?;
+        let rows = match ProducerSnapshot::decode(&bytes) {
+            Ok(snapshot) => Ok(snapshot
+                .entries()
+                .iter()
+                .map(ProducerSnapshotRow::from)
+                .collect()),
+            // A broker writes it in place (`ProducerStateManager.writeSnapshot`).
+            Err(_) if looks < MAX_LOOKS && file.is_growing() => continue,
+            Err(error) => Err(error.to_string()),
+        };
+        file.check_unchanged()?;
+        return Ok(Some(rows));
+    }
 }
 
 /// Looks offsets up in the files of a partition.

@@ -844,12 +844,16 @@ fn same_as_existing(
     io: Io,
     made: RebuiltFile<'_>,
 ) -> Result<Option<bool>, Error> {
-    let existing = match MappedFile::open(&dir.path.join(made.kind.file_name(made.offset)), io) {
-        Ok(existing) => existing,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
+    let name = made.kind.file_name(made.offset);
+    let entry = dir.files.iter().find(|it| it.file_name == *name);
+    let Some(existing) = entry
+        .map(|entry| dir.open_file(entry, io))
+        .transpose()?
+        .flatten()
+    else {
+        return Ok(None);
     };
-    let bytes = existing.read_all()?;
+    let bytes = existing.read_settled()?;
     let same = match made.kind {
         SideFileKind::Index | SideFileKind::TimeIndex => bytes
             .strip_prefix(made.bytes)

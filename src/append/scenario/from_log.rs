@@ -25,7 +25,7 @@ use crate::format::record_batch_reader::RecordIterator;
 use crate::format::{NO_SEQUENCE, NO_TIMESTAMP};
 use crate::log::batches::{Batch, BatchWalk, Entry};
 use crate::log::mapped_file::MappedFile;
-use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{self, Io};
 use crate::state::append_check::Validated;
 use crate::state::{
@@ -160,7 +160,7 @@ impl FromLog<'_> {
             let Some(file) = self.dir.file(segment.log) else {
                 continue;
             };
-            let file = MappedFile::open(&self.dir.file_path(file), self.io)?;
+            let file = self.open(file)?;
             let mut walk = BatchWalk::new(&file);
             while let Some(entry) = walk.next_entry() {
                 if let Entry::Batch(batch) = entry?
@@ -173,6 +173,14 @@ impl FromLog<'_> {
         Ok(TimestampType::CreateTime)
     }
 
+    /// A segment that has vanished has no place in a scenario, and leaves a hole in it.
+    fn open(&self, entry: &FileEntry) -> Result<MappedFile, log::Error> {
+        let changed = || log::Error::ChangedWhileReading {
+            path: self.dir.file_path(entry),
+        };
+        self.dir.open_file(entry, self.io)?.ok_or_else(changed)
+    }
+
     fn segment(
         &self,
         log: usize,
@@ -183,8 +191,7 @@ impl FromLog<'_> {
             return Ok(());
         };
         let name = entry.name();
-        let path = self.dir.file_path(entry);
-        let file = MappedFile::open(&path, self.io)?;
+        let file = self.open(entry)?;
         let mut walk = BatchWalk::new(&file);
         for step in retrace.steps.drain(..) {
             emit(&step)?;

@@ -79,9 +79,13 @@ impl Inputs {
                 Ok(LogPath::File(path)) => {
                     wanted += self.file(&path, context, &mut visit)?;
                 }
-                Ok(LogPath::Partition(dir)) => {
-                    wanted += self.partition(&dir, None, context, &mut visit)?;
-                }
+                Ok(LogPath::Partition(dir)) => match PartitionDir::hold(&dir.path) {
+                    Ok(dir) => wanted += self.partition(&dir, None, context, &mut visit)?,
+                    Err(error) => {
+                        failed = true;
+                        context.fail(&error);
+                    }
+                },
                 Ok(LogPath::LogDir(dir)) => wanted += self.log_dir(&dir, context, &mut visit)?,
                 Err(error) => {
                     failed = true;
@@ -166,7 +170,7 @@ impl Inputs {
             .then(|| Progress::new(partitions.len() as u64));
         let mut wanted = 0;
         for partition in partitions {
-            match PartitionDir::open(&partition.path) {
+            match PartitionDir::hold(&partition.path) {
                 Ok(dir) => {
                     wanted += self.partition(&dir, Some(&checkpoints), context, visit)?;
                     if let Some(progress) = &mut progress {

@@ -17,6 +17,7 @@ use super::txns::begin;
 use crate::log::Error;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
 use crate::state::AbortedTxnRow;
@@ -177,7 +178,12 @@ where
             }
             self.entry(at, &entry)?;
         }
-        self.finish_segment(limit)?;
+        self.index_rows_below(limit, None);
+        if index + 1 == self.dir.segments.len() {
+            self.look_again(files, &opened.file)?;
+        }
+        self.dir.check_not_cut()?;
+        self.finish_segment()?;
         Ok(goes_on)
     }
 
@@ -310,10 +316,43 @@ where
         });
     }
 
-    /// Settles what is left of the index, looks up what a difference shows or hides, and hands
+    /// A broker writes a marker to the log and its row to the index a moment later, so one of them
+    /// may have been seen without the other in the segment that it writes to.
+    fn look_again(&mut self, files: &SegmentFiles, log: &MappedFile) -> Result<(), Error> {
+        if self.segment.found.iter().all(|it| it.finding.is_none()) {
+            return Ok(());
+        }
+        let end = if log.is_growing() { self.end } else { i64::MAX };
+        // The file itself may have come since the directory was listed.
+        let dir = PartitionDir::open(&self.dir.path)?;
+        let mut now = dir.segments.iter();
+        let now = now.find(|it| it.base_offset == files.base_offset);
+        let rows = match now {
+            Some(files) => read_index(&dir, 0, files, self.options.state.io)?.rows,
+            None => Vec::new(),
+        };
+        self.segment.found.retain_mut(|found| {
+            match (found.finding, found.in_log, found.in_index) {
+                (Some(MISSING), Some(in_log), _) => {
+                    found.in_index = rows.iter().copied().find(|it| {
+                        it.row.last_offset == in_log.row.last_offset
+                            && it.row.producer_id == in_log.row.producer_id
+                    });
+                    if found.in_index.is_some() {
+                        (found.finding, found.reason) = (None, None);
+                    }
+                    true
+                }
+                (Some(SURPLUS), None, Some(in_index)) => in_index.row.last_offset < end,
+                _ => true,
+            }
+        });
+        Ok(())
+    }
+
+    /// Looks up what a difference shows or hides, and hands
     /// the rows out.
-    fn finish_segment(&mut self, limit: i64) -> Result<(), E> {
-        self.index_rows_below(limit, None);
+    fn finish_segment(&mut self) -> Result<(), E> {
         let mut found = std::mem::take(&mut self.segment.found);
         look_up_disputed(self.dir, self.options.state.io, &mut found)?;
         for found in &mut found {

@@ -2,7 +2,6 @@
 
 use crate::format::aborted_txn::{AbortedTxnRows, ROW_SIZE};
 use crate::format::file_name::LogFileKind;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
 use crate::state::AbortedTxnRow;
@@ -81,12 +80,10 @@ pub(super) fn read_index(
     let Some(entry) = files.txn_index.and_then(|place| dir.file(place)) else {
         return Ok(segment);
     };
-    let file = match MappedFile::open(&dir.file_path(entry), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(segment),
-        Err(error) => return Err(error),
+    let Some(file) = dir.open_file(entry, io)? else {
+        return Ok(segment);
     };
-    let bytes = file.read_all()?;
+    let bytes = file.read_settled()?;
     let rows = AbortedTxnRows::decode(&bytes);
     let positions = (0u64..).step_by(ROW_SIZE);
     segment.unreadable = rows.check_versions().err().map(|error| error.position);
@@ -107,7 +104,7 @@ pub(super) fn read_index(
     // As Kafka wrote them they rise already.
     segment.rows.sort_by_key(|it| it.row.last_offset);
     let torn = rows.torn_size() as u64;
-    segment.torn = (torn > 0).then(|| bytes.len() as u64 - torn);
+    segment.torn = (torn > 0 && !file.is_growing()).then(|| bytes.len() as u64 - torn);
     file.check_unchanged()?;
     Ok(segment)
 }

@@ -94,6 +94,12 @@ pub fn find_gaps<E: From<Error>>(
         }
         Ok::<_, E>(ControlFlow::Continue(()))
     })?;
+    if !vanished.is_empty() && out.alarms > 0 {
+        // What was taken from the front may be what seems lost.
+        return Err(E::from(Error::ChangedWhileReading {
+            path: dir.path.clone(),
+        }));
+    }
     fold.offsets.finish(&mut found)?;
     found.append(&mut fold.pending);
     out.hand_out(&mut found)?;

@@ -66,11 +66,7 @@ impl<'d> Offsets<'d> {
             .segments
             .first()
             .map_or(0, |segment| segment.base_offset);
-        // `LogLoader.load` raises a checkpointed log start below the first segment to its base;
-        // what lies between was not deleted by anyone who keeps that checkpoint.
-        let checkpoint = checkpoints.log_start_offset;
-        let begins_at = checkpoint.map_or(first_base, |it| it.min(first_base));
-        let mut offsets = Self {
+        let offsets = Self {
             dir,
             io,
             orphans: orphans(dir),
@@ -87,16 +83,12 @@ impl<'d> Offsets<'d> {
             compared: 0,
             equal_up_to: i64::MIN,
         };
-        let deleted_up_to = if begins_at < first_base {
-            begins_at
-        } else {
-            offsets.log_start_offset
-        };
-        if deleted_up_to > 0 {
-            found.push(gap(0, deleted_up_to - 1, GapClass::BeforeLogStart));
-        }
-        if begins_at < first_base {
-            offsets.hole(begins_at, first_base - 1, GapClass::SegmentMissing, found);
+        // A checkpointed log start below the first segment proves nothing: a broker writes the
+        // checkpoint once a minute, and raises the start to the segment's base when it loads
+        // (`LogManager.checkpointLogStartOffsets`, `LogLoader.load`).
+        if offsets.log_start_offset > 0 {
+            let last = offsets.log_start_offset - 1;
+            found.push(gap(0, last, GapClass::BeforeLogStart));
         }
         offsets
     }

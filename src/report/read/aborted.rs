@@ -120,20 +120,16 @@ impl<'d> AbortedTransactions<'d> {
         let segments = &self.dir.segments;
         let files = segments.get(segment);
         let index = files.and_then(|it| Some((it.base_offset, self.dir.file(it.offset_index?)?)));
-        if let Some((base_offset, index)) = index {
-            match MappedFile::open(&self.dir.file_path(index), self.io) {
-                Ok(file) => {
-                    let bytes = file.read_all()?;
-                    let rows = OffsetIndexRows::decode(&bytes).rows();
-                    let behind = rows.partition_point(|row| {
-                        u64::try_from(row.position()).is_ok_and(|it| it < end_position)
-                    });
-                    if let Some(row) = rows.get(behind) {
-                        return Ok(row.offset(base_offset));
-                    }
-                }
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
+        if let Some((base_offset, index)) = index
+            && let Some(file) = self.dir.open_file(index, self.io)?
+        {
+            let bytes = file.read_all()?;
+            let rows = OffsetIndexRows::decode(&bytes).rows();
+            let behind = rows.partition_point(|row| {
+                u64::try_from(row.position()).is_ok_and(|it| it < end_position)
+            });
+            if let Some(row) = rows.get(behind) {
+                return Ok(row.offset(base_offset));
             }
         }
         let next = segments.get(segment + 1);
@@ -227,11 +223,10 @@ fn with_rows<T>(
         return Ok(None);
     };
     if let std::collections::btree_map::Entry::Vacant(vacant) = indexes.entry(segment) {
-        match MappedFile::open(&dir.file_path(file), io) {
-            Ok(file) => vacant.insert(TransactionIndex { file, passed: 0 }),
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(file) = dir.open_file(file, io)? else {
+            return Ok(None);
         };
+        vacant.insert(TransactionIndex { file, passed: 0 });
     }
     let Some(index) = indexes.get_mut(&segment) else {
         return Ok(None);

@@ -274,7 +274,8 @@ impl Dump {
             partition: above.as_ref().map(|above| above.partition),
             file: &name,
         };
-        self.file(path, &content, source, true, context)
+        let file = MappedFile::open(path, context.io).map(Some);
+        self.file(path, file, &content, source, context)
     }
 
     fn root_files(&mut self, dir: &LogDir, context: &mut Context) -> anyhow::Result<()> {
@@ -290,7 +291,14 @@ impl Dump {
                     partition: None,
                     file: name,
                 };
-                self.file(&dir.path.join(name), &content, source, false, context)?;
+                if content.can_answer(&self.options.filter) {
+                    let path = dir.path.join(name);
+                    let file = match MappedFile::open(&path, context.io) {
+                        Err(error) if error.is_not_found() => Ok(None),
+                        opened => opened.map(Some),
+                    };
+                    self.file(&path, file, &content, source, context)?;
+                }
             }
         }
         Ok(())
@@ -298,35 +306,34 @@ impl Dump {
 
     fn partition(&mut self, dir: &PartitionDir, context: &mut Context) -> anyhow::Result<()> {
         for file in &dir.files {
-            if let Some(content) = partition_file(&file.parsed) {
+            if let Some(content) = partition_file(&file.parsed)
+                && content.can_answer(&self.options.filter)
+            {
                 let name = file.name();
                 let source = Source {
                     topic: dir.topic(),
                     partition: dir.partition(),
                     file: &name,
                 };
-                self.file(&dir.file_path(file), &content, source, false, context)?;
+                let opened = dir.open_file(file, context.io);
+                self.file(&dir.file_path(file), opened, &content, source, context)?;
             }
         }
         Ok(())
     }
 
-    /// `named`: the user named this very file, so it has to be there. In a directory, files
-    /// whose rows cannot answer the filter are left out.
+    /// Dumps a file that was opened; `None` for one that has vanished.
     fn file(
         &mut self,
         path: &Path,
+        opened: Result<Option<MappedFile>, Error>,
         content: &Content,
         source: Source<'_>,
-        named: bool,
         context: &mut Context,
     ) -> anyhow::Result<()> {
-        if !named && !content.can_answer(&self.options.filter) {
-            return Ok(());
-        }
-        let file = match MappedFile::open(path, context.io) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() && !named => {
+        let file = match opened {
+            Ok(Some(file)) => file,
+            Ok(None) => {
                 context.vanished(path);
                 return Ok(());
             }
@@ -359,7 +366,7 @@ impl Dump {
         match content {
             Content::Batches => dump_log(file, source, options, emit),
             Content::Rows(kind) => {
-                dump_side_file(*kind, &file.read_all()?, source, &options.filter, emit)
+                dump_side_file(*kind, &file.read_settled()?, source, &options.filter, emit)
             }
         }
     }

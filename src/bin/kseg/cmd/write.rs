@@ -12,6 +12,7 @@ use kseg::append::scenario::{
 };
 use kseg::format::kafka_uuid::KafkaUuid;
 use kseg::log::log_dir::LogPath;
+use kseg::log::partition_dir::PartitionDir;
 
 use crate::context::{Context, Status};
 use crate::render::columns::Align::{Left, Right};
@@ -223,6 +224,7 @@ fn from(path: &Path, redact: bool, context: &mut Context) -> anyhow::Result<Stat
     let LogPath::Partition(dir) = LogPath::discover(path)? else {
         bail!("{}: not a partition directory", path.display());
     };
+    let dir = PartitionDir::hold(&dir.path)?;
     let from = FromLog {
         dir: &dir,
         io: context.io,

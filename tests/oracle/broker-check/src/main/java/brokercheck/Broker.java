@@ -19,12 +19,17 @@ final class Broker implements AutoCloseable {
     private Process process;
 
     Broker(Path work) throws IOException {
+        this(work, List.of("log.cleaner.enable=false"));
+    }
+
+    /** With more lines for its configuration. */
+    Broker(Path work, List<String> properties) throws IOException {
         this.work = work;
         this.data = work.resolve("data");
         this.port = freePort();
         int controller = freePort();
         Files.createDirectories(work);
-        Files.write(work.resolve("server.properties"), List.of(
+        List<String> lines = new ArrayList<>(List.of(
             "process.roles=broker,controller",
             "node.id=1",
             "controller.quorum.voters=1@127.0.0.1:" + controller,
@@ -39,8 +44,9 @@ final class Broker implements AutoCloseable {
             "transaction.state.log.replication.factor=1",
             "transaction.state.log.min.isr=1",
             "transaction.state.log.num.partitions=1",
-            "log.cleaner.enable=false",
             "auto.create.topics.enable=false"));
+        lines.addAll(properties);
+        Files.write(work.resolve("server.properties"), lines);
     }
 
     private static int freePort() throws IOException {

@@ -15,6 +15,10 @@
 )]
 
 #[path = "common/changing_log.rs"]
+#[allow(
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
 mod changing_log;
 #[path = "common/program.rs"]
 #[allow(

@@ -79,7 +79,6 @@ pub struct ChangingLog<'c> {
     config: LogConfig,
     noise: Noise,
     clean_up_to: i64,
-    next_producer_id: i64,
 }
 
 impl<'c> ChangingLog<'c> {
@@ -111,7 +110,6 @@ impl<'c> ChangingLog<'c> {
             config,
             noise: Noise(seed | 1),
             clean_up_to: 0,
-            next_producer_id: 0,
         }
     }
 

@@ -20,6 +20,9 @@ use crate::format::{NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 const FIRST_SEARCH_SIZE: usize = 1024;
 const SEARCH_SIZE: usize = 64 * 1024;
 
+/// The size of an entry, of any magic, in its header.
+const SIZE_FIELD: std::ops::Range<usize> = 8..12;
+
 /// The search for batches behind damage, and how much work it may still do.
 #[derive(Debug)]
 pub(super) struct Resync {
@@ -97,13 +100,25 @@ impl Resync {
             // legacy entry, which is shorter than a header of magic 2.
             let is_last = position + piece.len() as u64 == file.len();
             let width = if is_last { PREFIX_SIZE } else { HEADER_SIZE };
-            for (index, window) in piece.windows(width).enumerate() {
+            let mut index = 0;
+            while let Some(window) = piece.get(index..index + width) {
+                // No batch is without a size, so none begins in a run of zeros: sparse files have
+                // gigabytes of them.
+                if window.get(SIZE_FIELD) == Some(&[0; 4]) {
+                    let behind = index + SIZE_FIELD.end;
+                    match first_non_zero(piece.get(behind..).unwrap_or_default()) {
+                        Some(zeros) => index = behind + zeros + 1 - SIZE_FIELD.end,
+                        None => break,
+                    }
+                    continue;
+                }
                 let at = position + index as u64;
                 if may_begin_batch(window, file.len() - at)
                     && self.is_batch(file, at, slice_at(piece, index as u64, HEADER_SIZE))?
                 {
                     return Ok(Some(at));
                 }
+                index += 1;
             }
             Ok(None)
         })
@@ -153,10 +168,23 @@ impl Resync {
 
 /// Whether only zeros lie from `position` to the end.
 pub(super) fn is_zero_to_end(file: &MappedFile, position: u64) -> Result<bool, Error> {
-    let other = find_in_pieces(file, position, 0, |_, piece| {
-        Ok(piece.iter().find(|byte| **byte != 0).copied())
-    })?;
+    let other = find_in_pieces(file, position, 0, |_, piece| Ok(first_non_zero(piece)))?;
     Ok(other.is_none())
+}
+
+/// Where the first byte lies that is not zero.
+fn first_non_zero(bytes: &[u8]) -> Option<usize> {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let mut passed = 0;
+    for chunk in bytes.chunks(ZEROS.len()) {
+        // Slices are compared much faster than bytes are looked at.
+        if ZEROS.get(..chunk.len()) != Some(chunk) {
+            let inside = chunk.iter().position(|byte| *byte != 0);
+            return inside.map(|inside| passed + inside);
+        }
+        passed += chunk.len();
+    }
+    None
 }
 
 /// Hands the bytes from `start` on to `look` until it answers, each piece beginning with the

@@ -41,9 +41,14 @@ impl fmt::Display for ReadingCommand {
 }
 
 impl ReadingCommand {
-    /// The command for a path; what it makes goes below `scratch`.
-    fn command(&self, path: &Path, scratch: &Path) -> Command {
+    /// The command for a path, behind another program; what it makes goes below `scratch`.
+    fn command(&self, through: &[&str], path: &Path, scratch: &Path) -> Command {
         let mut command = kseg(scratch);
+        if let [program, arguments @ ..] = through {
+            let own = command.get_program().to_owned();
+            command = Command::new(program);
+            command.args(arguments).arg(own).current_dir(scratch);
+        }
         for argument in &self.arguments {
             match *argument {
                 "PATH" => command.arg(path),
@@ -56,8 +61,13 @@ impl ReadingCommand {
 
     /// Runs it to its end. A signal, a panic or a hang fails the test.
     pub fn run(&self, path: &Path, scratch: &Path) -> Run {
+        self.run_through(&[], path, scratch)
+    }
+
+    /// The same, started by another program that takes it as its last arguments.
+    pub fn run_through(&self, through: &[&str], path: &Path, scratch: &Path) -> Run {
         let _ = std::fs::remove_dir_all(scratch.join("out"));
-        finish_in_time(&mut self.command(path, scratch), scratch)
+        finish_in_time(&mut self.command(through, path, scratch), scratch)
     }
 }
 

@@ -203,6 +203,15 @@ fn one_partition(
     let dir = partition.dir;
     let write = |file: &RebuiltFile<'_>| {
         let path = place.join(file.kind.file_name(file.offset));
+        if path.exists() {
+            // Names such as 0.log and 00.log have one base offset; a broker takes the last it lists.
+            let message = format!(
+                "two segments have the base offset {}: move one of them away",
+                file.offset
+            );
+            let source = io::Error::new(io::ErrorKind::AlreadyExists, message);
+            return Err(Failure::Read(Error::io(&dir.path, source)));
+        }
         write_file(&path, file.bytes).map_err(Failure::Write)
     };
     let rebuilt = rebuild_rows(

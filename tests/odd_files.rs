@@ -100,9 +100,10 @@ fn make_fifo(path: &Path) {
 
 #[test]
 fn pipes_sockets_devices_and_links_to_them_are_named_and_never_opened() {
+    type Make = dyn Fn(&Path, &mut Vec<UnixListener>);
     let logs = Logs::new();
     let mut sockets = Vec::new();
-    let makes: [(&str, &dyn Fn(&Path, &mut Vec<UnixListener>)); 4] = [
+    let makes: [(&str, &Make); 4] = [
         ("pipe-0", &|path, _| make_fifo(path)),
         ("socket-0", &|path, sockets| {
             sockets.push(UnixListener::bind(path).unwrap());
@@ -204,9 +205,9 @@ fn files_without_permission_are_named_and_the_others_are_read() {
     let logs = Logs::new();
     let (file, dir) = (logs.partition("file-0"), logs.partition("folder-0"));
     for entry in fs::read_dir(&file).unwrap() {
-        fs::set_permissions(entry.unwrap().path(), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(entry.unwrap().path(), Permissions::from_mode(0o000)).unwrap();
     }
-    fs::set_permissions(&dir, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&dir, Permissions::from_mode(0o000)).unwrap();
     for open in [logs.scratch.path(), &logs.root] {
         fs::set_permissions(open, Permissions::from_mode(0o777)).unwrap();
     }

@@ -132,6 +132,40 @@ fn errors_name_the_step_and_the_field_and_nothing_is_made() {
             "steps[0].append.records[0].key.base64: is not base64",
         ),
         (json!({}), "missing field \"steps\""),
+    ];
+    assert_refused(&cases);
+    kseg()
+        .args(["write", "--check", "-"])
+        .write_stdin("{\"steps\": [], \"steps\": []}")
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("field \"steps\" comes twice"));
+}
+
+/// Both by `--check` and by a run, of which nothing is left.
+fn assert_refused(cases: &[(Value, &str)]) {
+    let out = tempfile::tempdir().unwrap();
+    let dir = out.path().join("new");
+    for (scenario, message) in cases {
+        for arguments in [
+            vec!["write", "--check", "-"],
+            vec!["write", "-", "--out", dir.to_str().unwrap()],
+        ] {
+            kseg()
+                .args(arguments)
+                .write_stdin(scenario.to_string())
+                .assert()
+                .code(2)
+                .stdout("")
+                .stderr(predicate::str::contains(*message));
+        }
+    }
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_it_begins() {
+    assert_refused(&[
         // What cannot run.
         (
             json!({"config": {"segment.index.bytes": 11}, "steps": []}),
@@ -162,7 +196,12 @@ fn errors_name_the_step_and_the_field_and_nothing_is_made() {
             follower(&json!({"baseOffset": 0, "records": [], "lastOffsetDelta": -1})),
             "batches[0].lastOffsetDelta: is negative",
         ),
-        // Offsets that do not fit.
+    ]);
+}
+
+#[test]
+fn offsets_that_do_not_fit_are_refused() {
+    assert_refused(&[
         (
             follower(&json!({"baseOffset": i64::MAX, "records": [{}]})),
             "steps[0].appendAsFollower.batches[0].baseOffset: 9223372036854775807 is too high",
@@ -186,30 +225,7 @@ fn errors_name_the_step_and_the_field_and_nothing_is_made() {
             ]}),
             "steps[1].endTxnMarker: does not fit",
         ),
-    ];
-    let out = tempfile::tempdir().unwrap();
-    let dir = out.path().join("new");
-    for (scenario, message) in cases {
-        for arguments in [
-            vec!["write", "--check", "-"],
-            vec!["write", "-", "--out", dir.to_str().unwrap()],
-        ] {
-            kseg()
-                .args(arguments)
-                .write_stdin(scenario.to_string())
-                .assert()
-                .code(2)
-                .stdout("")
-                .stderr(predicate::str::contains(message));
-        }
-    }
-    kseg()
-        .args(["write", "--check", "-"])
-        .write_stdin("{\"steps\": [], \"steps\": []}")
-        .assert()
-        .code(2)
-        .stderr(predicate::str::contains("field \"steps\" comes twice"));
-    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    ]);
 }
 
 #[test]

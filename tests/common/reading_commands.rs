@@ -21,7 +21,7 @@ pub struct ReadingCommand {
 
 /// The list.
 pub fn reading_commands() -> Vec<ReadingCommand> {
-    let lines = include_str!("reading-commands.txt").lines();
+    let lines = include_str!("../data/reading-commands.txt").lines();
     lines
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
         .map(|line| {

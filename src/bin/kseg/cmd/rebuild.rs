@@ -204,7 +204,8 @@ fn one_partition(
     let write = |file: &RebuiltFile<'_>| {
         let path = place.join(file.kind.file_name(file.offset));
         if path.exists() {
-            // Names such as 0.log and 00.log have one base offset; a broker takes the last it lists.
+            // Names such as 0.log and 00.log have one base offset; a broker takes the last it
+            // lists.
             let message = format!(
                 "two segments have the base offset {}: move one of them away",
                 file.offset

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use common::partitions::{broker_fixtures, cases, folders_in, json, open, partitions_below, root};
 use kseg::log::Error;
-use kseg::report::gaps::{GapOptions, GapRow, find_gaps};
+use kseg::report::gaps::{GapClass, GapOptions, GapRow, find_gaps};
 use serde_json::{Value, json};
 
 /// The rows of a partition, as JSON.
@@ -506,4 +506,23 @@ fn starts_known(scenario: &Value, result: &Value) -> bool {
         }
     }
     !may_hold_anything(&scenario, result)
+}
+
+/// A broker writes its log start offsets once a minute: after retention the checkpoint lies below
+/// the first segment until then, and after a kill for good.
+#[test]
+fn a_log_start_checkpoint_below_the_first_segment_is_no_loss() {
+    let path = root().join("fixtures/s06-retention/data/trimmed-0");
+    let (dir, mut offsets) = open(&path);
+    let first = dir.segments[0].base_offset;
+    assert!(first > 0, "{first}");
+    offsets.log_start_offset = Some(first / 2);
+    let mut classes = Vec::new();
+    find_gaps(&dir, offsets, &GapOptions::default(), |finding| {
+        assert!(!finding.is_loss(), "{finding:?}");
+        classes.push(finding.class);
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    assert!(classes.contains(&GapClass::BeforeLogStart));
 }

@@ -352,6 +352,11 @@ const CASES: &[Case] = &[
     case("lso-help", "lso --help"),
     case("lso-log-dir", "lso s02-txn-tv2/data"),
     wide("lso-all-80", 80, "lso --all s02-txn-tv2/data"),
+    wide(
+        "lso-coordinators-80",
+        80,
+        "lso incidents/coordinator-forgot/data",
+    ),
     case("lso-json", "lso -o json s02-txn-tv2/data"),
     case("lso-file", "lso s02-txn-tv2/data/meta.properties"),
     // diff
@@ -496,6 +501,14 @@ const CASES: &[Case] = &[
     case(
         "txns-older-than",
         "txns --state open --older-than 1h --now 2026-11-29T17:00:00Z s02-txn-tv2/data",
+    ),
+    case(
+        "txns-coordinators",
+        "txns --state open --now 2026-11-29T16:50:00Z incidents/coordinator-forgot/data",
+    ),
+    case(
+        "txns-no-state-log",
+        "txns --transactional-id-prefix a incidents/several-open-transactions/data",
     ),
     // aborted
     case("aborted-help", "aborted --help"),

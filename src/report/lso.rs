@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::partition_state::{PartitionState, StateOptions, load_partition_state};
-use crate::format::NO_TIMESTAMP;
+use super::transaction_state::{CoordinatorRow, TransactionClass, TransactionStates};
+use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
@@ -76,8 +77,36 @@ pub struct HeldBy {
     pub file: Option<String>,
     /// Byte position of that batch.
     pub position: Option<u64>,
+    /// The transactional id of the producer; null if it is not known, or no `__transaction_state`
+    /// is at hand.
+    pub transactional_id: Option<String>,
+    /// Who is going to end it, for open ones; as in `txns`.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub class: Option<TransactionClass>,
+    /// What the coordinator has of the transactional id, for open ones; as in `txns`.
+    pub coordinator: Option<CoordinatorRow>,
     /// The command that ends the transaction, for open ones.
     pub abort_command: Option<String>,
+}
+
+impl LsoRow {
+    /// Adds what the coordinators know of the transaction that holds.
+    pub fn join(&mut self, coordinators: &TransactionStates) {
+        let Some(held) = &mut self.held_by else {
+            return;
+        };
+        if held.marker_offset.is_some() {
+            let id = coordinators.transactional_id(held.producer_id);
+            held.transactional_id = id.map(str::to_owned);
+            return;
+        }
+        let epoch = held.producer_epoch.unwrap_or(NO_PRODUCER_EPOCH);
+        let partition = self.topic.as_deref().zip(self.partition);
+        let joined = coordinators.join(held.producer_id, epoch, partition);
+        held.transactional_id = joined.transactional_id.map(str::to_owned);
+        held.class = Some(joined.class);
+        held.coordinator = joined.metadata.map(CoordinatorRow::from);
+    }
 }
 
 /// The answer for one partition; `None` if the directory has no segment.
@@ -165,6 +194,9 @@ fn held_by(
         start_timestamp: place.as_ref().and_then(|place| known(place.max_timestamp)),
         last_timestamp: entry.and_then(|entry| known(entry.last_timestamp())),
         position: place.as_ref().map(|place| place.position),
+        transactional_id: None,
+        class: None,
+        coordinator: None,
         file: place.map(|place| place.file),
         abort_command: match (txn.last_offset, dir.topic(), dir.partition()) {
             (None, Some(topic), Some(partition)) => abort_command(topic, partition, first_offset),

@@ -3,6 +3,7 @@
 mod cli;
 mod cmd;
 mod context;
+mod coordinators;
 mod inputs;
 #[cfg(test)]
 mod man;

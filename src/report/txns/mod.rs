@@ -4,6 +4,7 @@ mod row;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::filter::Filter;
 use super::lso::abort_command;
@@ -11,6 +12,7 @@ use super::partition_state::{
     PartitionState, StateOptions, load_partition_state, log_start_offset, read_snapshot,
     replayed_partition_state, usable_snapshots,
 };
+use super::transaction_state::{CoordinatorRow, TransactionStates};
 use super::transactions::{
     Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
 };
@@ -65,6 +67,10 @@ pub struct TxnsOptions {
     pub started_before_ms: Option<i64>,
     /// The clock that ages are counted by, in milliseconds.
     pub now_ms: Option<i64>,
+    /// What the transaction coordinators know.
+    pub coordinators: Option<Arc<TransactionStates>>,
+    /// Only those whose transactional id begins like this.
+    pub transactional_id_prefix: Option<String>,
 }
 
 /// A partition's transactions in numbers. Filters do not count.
@@ -164,15 +170,15 @@ pub(super) fn begin(
     Ok((TransactionFold::from_scratch(log_start_offset), false))
 }
 
-struct Rows<'a, 'o> {
+struct Rows<'a> {
     dir: &'a PartitionDir,
     files: &'a [String],
-    options: &'o TxnsOptions,
+    options: &'a TxnsOptions,
     log_start_offset: i64,
     summary: TxnsSummary,
 }
 
-impl<'a> Rows<'a, '_> {
+impl<'a> Rows<'a> {
     /// Hands out the transactions that end; returns the end of the log.
     fn walk<E: From<Error>>(
         &mut self,
@@ -306,9 +312,23 @@ impl<'a> Rows<'a, '_> {
         let (start, end) = (times.0.or(times.1), times.1.or(times.0));
         states.wants(state)
             && filter.wants_producer(producer_id)
+            && self.wants_transactional_id(producer_id)
             && filter.wants_offsets(offsets.0, offsets.1)
             && filter.wants_times(start.unwrap_or(i64::MIN), end.unwrap_or(i64::MAX))
             && started_before_ms.is_none_or(|before| start.is_some_and(|start| start < before))
+    }
+
+    fn wants_transactional_id(&self, producer_id: i64) -> bool {
+        let prefix = self.options.transactional_id_prefix.as_deref();
+        prefix.is_none_or(|prefix| {
+            let id = self.transactional_id(producer_id);
+            id.is_some_and(|id| id.starts_with(prefix))
+        })
+    }
+
+    fn transactional_id(&self, producer_id: i64) -> Option<&'a str> {
+        let coordinators = self.options.coordinators.as_deref()?;
+        coordinators.transactional_id(producer_id)
     }
 
     /// Hands out the open transactions by first offset.
@@ -447,6 +467,7 @@ impl<'a> Rows<'a, '_> {
             .now_ms
             .zip(start)
             .map(|(now, start)| now.saturating_sub(start));
+        self.join(&mut row, txn);
         self.add_commands(&mut row, txn);
         let finding = if txn.batches > 0 {
             TxnFinding::open(&row)
@@ -455,6 +476,18 @@ impl<'a> Rows<'a, '_> {
         };
         row.findings.insert(0, finding);
         emit(&row)
+    }
+
+    /// Who is going to end it.
+    fn join(&self, row: &mut TxnRow<'a>, txn: &Transaction) {
+        let Some(coordinators) = self.options.coordinators.as_deref() else {
+            return;
+        };
+        let partition = row.topic.zip(row.partition);
+        let joined = coordinators.join(txn.producer_id, txn.last_producer_epoch, partition);
+        row.transactional_id = joined.transactional_id;
+        row.class = Some(joined.class);
+        row.coordinator = joined.metadata.map(CoordinatorRow::from);
     }
 
     /// Only a partition that is live can be spoken to under its name.
@@ -516,6 +549,9 @@ impl<'a> Rows<'a, '_> {
             topic: self.dir.topic(),
             partition: self.dir.partition(),
             producer_id,
+            transactional_id: self.transactional_id(producer_id),
+            class: None,
+            coordinator: None,
             producer_epoch: None,
             marker_epoch: None,
             coordinator_epoch: None,

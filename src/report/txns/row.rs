@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::format::file_name::LogFileKind;
+use crate::report::transaction_state::{CoordinatorRow, TransactionClass};
 use crate::report::transactions::{MissingMarker, Transaction, TxnMarker};
 
 /// How a transaction stands.
@@ -41,6 +42,17 @@ pub struct TxnRow<'a> {
     pub partition: Option<i32>,
     /// Whose transaction.
     pub producer_id: i64,
+    /// The transactional id of the producer; null if it is not known, or no `__transaction_state`
+    /// is at hand.
+    pub transactional_id: Option<&'a str>,
+    /// Of an open one: who is going to end it. `ongoing`, `prepared: commit`, `prepared: abort`:
+    /// the coordinator; `orphan: ..` and why: nobody; `unknown: ..`: not all of
+    /// `__transaction_state` is at hand; null if none of it is.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub class: Option<TransactionClass>,
+    /// Of an open one: what the coordinator has of the transactional id; null if it has forgotten
+    /// it, or no `__transaction_state` is at hand.
+    pub coordinator: Option<CoordinatorRow>,
     /// Epoch of its first data batch; null if it has no data here.
     pub producer_epoch: Option<i16>,
     /// Epoch of its marker; under transaction.version 2 the data's plus one.

@@ -7,6 +7,7 @@ use kseg::report::lso::{HeldBy, LsoRow, lso};
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
+use crate::coordinators::Coordinators;
 use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
@@ -16,7 +17,9 @@ use crate::render::text::{count, plural, printable, time};
 /// Show where read_committed consumers stop, and who holds them there
 ///
 /// Gives the last stable offset of each partition as the broker loads it. Partitions held back
-/// from their high watermark come first; --all lists the others as well.
+/// from their high watermark come first; --all lists the others as well. Where __transaction_state
+/// is in the log directories given, the holder has its transactional id, and whether a coordinator
+/// is still going to end it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -46,9 +49,18 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
     let mut options = args.state.options(context.io);
     options.high_watermark = args.high_watermark;
     let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");
+    let coordinators = Coordinators::around(&args.paths);
     let mut rows = Vec::new();
     let walked = inputs.for_each_partition(context, |partition, context| {
-        let row = lso(partition.dir, partition.offsets, options);
+        let row = lso(partition.dir, partition.offsets, options).map(|row| {
+            let mut row = row?;
+            if row.held_by.is_some()
+                && let Some(states) = coordinators.states(context)
+            {
+                row.join(states);
+            }
+            Some(row)
+        });
         match (row, &mut json) {
             (Ok(Some(row)), Some(json)) => json.row(&mut context.out, &row)?,
             (Ok(Some(row)), None) => rows.push(row),
@@ -127,6 +139,9 @@ fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
                     printable(file)
                 ))?;
             }
+            if let Some(standing) = standing(held) {
+                note(format!("{name}: {standing}"))?;
+            }
             if let Some(command) = &held.abort_command {
                 note(format!("release {name}: {command}"))?;
             }
@@ -146,6 +161,30 @@ fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the coordinator has of the transaction, and what that means for an abort.
+fn standing(held: &HeldBy) -> Option<String> {
+    let class = held.class?;
+    let id = held.transactional_id.as_deref().map_or_else(
+        || {
+            format!(
+                "no transactional id of producer {} is known",
+                held.producer_id
+            )
+        },
+        |id| format!("transactional id {}", printable(id)),
+    );
+    let times_out = held.coordinator.as_ref().and_then(|it| it.times_out_at_ms);
+    let advice = match (class.is_in_hand(), times_out) {
+        (true, Some(at)) => format!(
+            "; its coordinator aborts it after {}, to abort it now cuts into it",
+            time(at)
+        ),
+        (true, None) => "; its coordinator is still to write the marker".to_owned(),
+        (false, _) => String::new(),
+    };
+    Some(format!("{id}: {class}{advice}"))
 }
 
 /// Nobody is held back yet, only because the high watermark is low, or the checkpoint stale.
@@ -174,6 +213,16 @@ fn print_sources(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::R
     } else {
         source
     };
+    let is_open = |held: &HeldBy| held.marker_offset.is_none();
+    let mut open = rows
+        .iter()
+        .filter_map(|row| row.held_by.as_ref().filter(|it| is_open(it)));
+    if open.clone().next().is_some() && open.all(|held| held.class.is_none()) {
+        writeln!(
+            context.out,
+            "\nno __transaction_state here: transactional ids are not known"
+        )?;
+    }
     let more = if all {
         ""
     } else {

@@ -10,6 +10,7 @@ pub(crate) mod record_lines;
 pub(crate) mod replay_table;
 pub(crate) mod summary;
 pub(crate) mod text;
+pub(crate) mod txns_table;
 
 /// How tables look.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,68 @@
+//! What the transaction coordinators know, from the log directories around the PATHs.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kseg::log::log_dir::LogPath;
+use kseg::report::transaction_state::TransactionStates;
+
+use crate::cli::PathArgs;
+use crate::context::Context;
+use crate::render::text::plural;
+
+/// The partitions of `__transaction_state`, read when they are first asked for.
+pub(crate) struct Coordinators {
+    log_dirs: Vec<PathBuf>,
+    states: OnceCell<Option<Arc<TransactionStates>>>,
+}
+
+impl Coordinators {
+    /// Looks in each log directory, and for a partition or a file in the log directory it is in.
+    pub(crate) fn around(paths: &PathArgs) -> Self {
+        let mut log_dirs: Vec<PathBuf> = paths.paths.iter().filter_map(|it| around(it)).collect();
+        log_dirs.sort();
+        log_dirs.dedup();
+        Self {
+            log_dirs,
+            states: OnceCell::new(),
+        }
+    }
+
+    /// What they know; `None` where no `__transaction_state` is at hand or it cannot be read, which
+    /// is said on standard error.
+    pub(crate) fn states(&self, context: &Context) -> Option<&Arc<TransactionStates>> {
+        self.states.get_or_init(|| self.load(context)).as_ref()
+    }
+
+    fn load(&self, context: &Context) -> Option<Arc<TransactionStates>> {
+        let states = match TransactionStates::load(&self.log_dirs, context.io) {
+            Ok(states) => states?,
+            Err(error) => {
+                context.warn(&format!("{error}; transactional ids are not looked up"));
+                return None;
+            }
+        };
+        for unread in states.unread() {
+            context.warn(&format!(
+                "{}: passed over {} that cannot be read, the first: {}",
+                unread.path.display(),
+                plural(unread.count, "record or batch", "records or batches"),
+                unread.first
+            ));
+        }
+        Some(Arc::new(states))
+    }
+}
+
+/// The log directory that a path is, or lies in. What is wrong with the path is for
+/// [`crate::inputs::Inputs`] to say.
+fn around(path: &Path) -> Option<PathBuf> {
+    let levels = match LogPath::discover(path).ok()? {
+        LogPath::LogDir(_) => 0,
+        LogPath::Partition(_) => 1,
+        LogPath::File(_) => 2,
+    };
+    let path = std::fs::canonicalize(path).ok()?;
+    Some(path.ancestors().nth(levels)?.to_owned())
+}

@@ -1,0 +1,424 @@
+//! The transactions of `txns` for people: the open ones and the sums first.
+
+use std::io::{self, Write};
+
+use kseg::report::transaction_state::TransactionClass;
+use kseg::report::txns::{TxnFinding, TxnRow, TxnState, WantedStates};
+
+use super::Style;
+use super::columns::Align::{Left, Right};
+use super::columns::Column;
+use super::summary::{Summary, SummaryColumn};
+use super::text::{bytes, count, duration, optional, optional_time, plural, printable, time};
+
+/// What one walk over everything finds, for the lines that come first.
+#[derive(Default)]
+pub(crate) struct Totals {
+    states: WantedStates,
+    /// Whether any `__transaction_state` is at hand.
+    knows_coordinators: bool,
+    partitions: u64,
+    partitions_with_open: u64,
+    last: Option<(String, bool)>,
+    open: u64,
+    committed: u64,
+    aborted: u64,
+    empty: u64,
+    records: [u64; 3],
+    longest_ms: Option<i64>,
+    oldest_open: Option<i64>,
+    open_bytes: u64,
+    standings: Standings,
+    open_lines: Vec<OpenLine>,
+}
+
+/// An open transaction, ready to be printed.
+struct OpenLine {
+    cells: Vec<String>,
+    notes: Vec<String>,
+    command: Option<String>,
+    /// Who has it and what the coordinator says, before the command.
+    standing: Option<String>,
+    is_in_hand: bool,
+}
+
+/// Open transactions by who is going to end them.
+#[derive(Default)]
+struct Standings {
+    orphans: u64,
+    ongoing: u64,
+    prepared: u64,
+}
+
+impl Totals {
+    pub(crate) fn new(states: WantedStates, knows_coordinators: bool) -> Self {
+        Self {
+            states,
+            knows_coordinators,
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is anything but open transactions.
+    pub(crate) fn any_ended(&self) -> bool {
+        self.committed + self.aborted + self.empty > 0
+    }
+
+    pub(crate) fn add(&mut self, name: &str, row: &TxnRow<'_>, clock_ms: i64) {
+        let is_open = row.state == TxnState::Open;
+        match &mut self.last {
+            Some((last, has_open)) if last == name => {
+                self.partitions_with_open += u64::from(is_open && !*has_open);
+                *has_open |= is_open;
+            }
+            _ => {
+                self.partitions += 1;
+                self.partitions_with_open += u64::from(is_open);
+                self.last = Some((name.to_owned(), is_open));
+            }
+        }
+        let [open, committed, aborted] = &mut self.records;
+        match row.state {
+            TxnState::Open => {
+                self.open += 1;
+                *open += row.records;
+                self.open_bytes += row.size_in_bytes;
+                self.standings.add(row.class);
+                self.oldest_open = match (self.oldest_open, start(row)) {
+                    (Some(oldest), Some(start)) => Some(oldest.min(start)),
+                    (oldest, start) => oldest.or(start),
+                };
+                self.open_lines.push(open_line(name, row, clock_ms));
+            }
+            TxnState::Committed | TxnState::Aborted if row.first_offset.is_none() => {
+                self.empty += 1;
+            }
+            TxnState::Committed => {
+                self.committed += 1;
+                *committed += row.records;
+            }
+            TxnState::Aborted => {
+                self.aborted += 1;
+                *aborted += row.records;
+            }
+        }
+        self.longest_ms = self.longest_ms.max(row.duration_ms);
+    }
+
+    /// Returns how many columns did not fit.
+    pub(crate) fn print(
+        &mut self,
+        clock_ms: i64,
+        style: Style,
+        out: &mut impl Write,
+    ) -> io::Result<usize> {
+        let mut line = match (self.open, self.oldest_open) {
+            (0, _) if !self.states.open => "open ones not asked for".to_owned(),
+            (0, _) => "no transaction is open".to_owned(),
+            (open, None) => format!("{} open", count(open, "transaction")),
+            (open, Some(oldest)) => format!(
+                "{} open, the oldest for {}",
+                count(open, "transaction"),
+                duration(clock_ms.saturating_sub(oldest))
+            ),
+        };
+        line.push_str(&self.standings.in_words());
+        if self.states.committed {
+            line.push_str(&format!("; {} committed", self.committed));
+        }
+        if self.states.aborted {
+            line.push_str(&format!("; {} aborted", self.aborted));
+        }
+        if self.empty > 0 {
+            line.push_str(&format!(", {} empty here", self.empty));
+        }
+        let line = if self.open > 0 {
+            style.bad(&line)
+        } else {
+            line
+        };
+        writeln!(out, "{line}")?;
+        self.print_statistics(out)?;
+        if self.open_lines.is_empty() {
+            return Ok(0);
+        }
+        self.print_open(style, out)
+    }
+
+    fn print_statistics(&self, out: &mut impl Write) -> io::Result<()> {
+        let [open, committed, aborted] = self.records;
+        if self.open + self.committed + self.aborted == 0 {
+            return Ok(());
+        }
+        let counts = [
+            (self.states.open, open, "open"),
+            (self.states.committed, committed, "committed"),
+            (self.states.aborted, aborted, "aborted"),
+        ];
+        let counts: Vec<String> = counts
+            .iter()
+            .filter(|(is_wanted, _, _)| *is_wanted)
+            .map(|(_, records, what)| format!("{records} {what}"))
+            .collect();
+        let mut line = format!("records: {}", counts.join(", "));
+        if self.open_bytes > 0 {
+            line = format!(
+                "{line}; aborting the open ones loses {}",
+                bytes(self.open_bytes)
+            );
+        }
+        if let Some(longest) = self.longest_ms {
+            line.push_str(&format!(
+                "; the longest that ended took {}",
+                duration(longest)
+            ));
+        }
+        if self.partitions > 1 && self.states.open {
+            line.push_str(&format!(
+                "; open ones in {} of {} with transactions",
+                self.partitions_with_open,
+                count(self.partitions, "partition")
+            ));
+        }
+        writeln!(out, "{line}")?;
+        Ok(())
+    }
+
+    fn print_open(&mut self, style: Style, out: &mut impl Write) -> io::Result<usize> {
+        writeln!(out)?;
+        let mut table = Summary::new(OPEN_COLUMNS);
+        if !self.knows_coordinators {
+            for (index, column) in OPEN_COLUMNS.iter().enumerate() {
+                if COORDINATOR_COLUMNS.contains(&column.name) {
+                    table.hide_column(index);
+                }
+            }
+        }
+        let mut notes = Vec::new();
+        let mut to_abort = Vec::new();
+        let mut in_hand = Vec::new();
+        for line in std::mem::take(&mut self.open_lines) {
+            table.row(line.cells);
+            notes.extend(line.notes);
+            let commands = if line.is_in_hand {
+                &mut in_hand
+            } else {
+                &mut to_abort
+            };
+            if let Some(command) = line.command {
+                commands.extend(line.standing);
+                commands.push(command);
+            }
+        }
+        let hidden = table.print(out, style)?;
+        if !notes.is_empty() {
+            writeln!(out)?;
+        }
+        for note in notes {
+            writeln!(out, "{note}")?;
+        }
+        if !self.knows_coordinators {
+            writeln!(
+                out,
+                "\nno __transaction_state here: transactional ids and what coordinators hold are \
+                 not known"
+            )?;
+        }
+        print_commands("to abort, oldest first:", &to_abort, out)?;
+        print_commands(
+            &style.bad(
+                "their coordinator is still to end these; to abort only if it is known not to:",
+            ),
+            &in_hand,
+            out,
+        )?;
+        Ok(hidden)
+    }
+}
+
+fn print_commands(heading: &str, commands: &[String], out: &mut impl Write) -> io::Result<()> {
+    if !commands.is_empty() {
+        writeln!(out, "\n{heading}")?;
+    }
+    for command in commands {
+        writeln!(out, "  {command}")?;
+    }
+    Ok(())
+}
+
+impl Standings {
+    fn add(&mut self, class: Option<TransactionClass>) {
+        match class {
+            Some(class) if class.is_orphan() => self.orphans += 1,
+            Some(TransactionClass::Ongoing) => self.ongoing += 1,
+            Some(class) if class.is_in_hand() => self.prepared += 1,
+            Some(_) | None => {}
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let counts = [
+            (self.orphans, plural(self.orphans, "orphan", "orphans")),
+            (self.ongoing, format!("{} ongoing", self.ongoing)),
+            (self.prepared, format!("{} prepared", self.prepared)),
+        ];
+        let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+        let words: Vec<String> = counts.map(|(_, words)| words).collect();
+        if words.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", words.join(", "))
+        }
+    }
+}
+
+/// Columns that need `__transaction_state`.
+const COORDINATOR_COLUMNS: [&str; 2] = ["COORDINATOR", "TRANSACTIONAL ID"];
+
+const OPEN_COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("PARTITION", Left, 0),
+    SummaryColumn::new("FIRST", Right, 0),
+    SummaryColumn::new("LAST", Right, 4),
+    SummaryColumn::new("PRODUCER", Right, 0),
+    SummaryColumn::new("EPOCH", Right, 3),
+    SummaryColumn::new("RECORDS", Right, 0),
+    SummaryColumn::new("SIZE", Right, 5),
+    SummaryColumn::new("AGE", Right, 0),
+    SummaryColumn::new("OPEN SINCE", Left, 2),
+    SummaryColumn::new("LAST ACTIVITY", Left, 6),
+    SummaryColumn::new("LSO AFTER ABORT", Right, 1),
+    SummaryColumn::new("COORDINATOR", Left, 1),
+    SummaryColumn::new("TRANSACTIONAL ID", Left, 1),
+    SummaryColumn::new("COORDINATOR EPOCH", Right, 8),
+    SummaryColumn::new("FIRST BATCH", Left, 7),
+];
+
+fn start(row: &TxnRow<'_>) -> Option<i64> {
+    row.start_timestamp.or(row.last_timestamp)
+}
+
+fn open_line(name: &str, row: &TxnRow<'_>, clock_ms: i64) -> OpenLine {
+    let age = start(row).map(|start| duration(clock_ms.saturating_sub(start)));
+    let place = row.file.zip(row.position);
+    let cells = vec![
+        name.to_owned(),
+        optional(row.first_offset),
+        optional(row.last_offset),
+        row.producer_id.to_string(),
+        optional(row.producer_epoch),
+        row.records.to_string(),
+        bytes(row.size_in_bytes),
+        optional(age),
+        row.start_timestamp.map_or_else(
+            || {
+                row.last_timestamp
+                    .map_or_else(String::new, |last| format!("before {}", time(last)))
+            },
+            time,
+        ),
+        optional_time(row.last_timestamp),
+        optional(row.last_stable_offset_after_abort),
+        optional(row.class),
+        row.transactional_id
+            .map_or_else(|| "-".to_owned(), printable),
+        optional(row.coordinator_epoch),
+        place.map_or_else(|| "-".to_owned(), |(file, at)| format!("{file} @ {at}")),
+    ];
+    OpenLine {
+        cells,
+        notes: notes(row).map(|note| format!("{name}: {note}")).collect(),
+        command: row.abort_command.clone(),
+        standing: standing(row),
+        is_in_hand: row.class.is_some_and(TransactionClass::is_in_hand),
+    }
+}
+
+/// A comment for a shell: the id, what its coordinator has, and for how long still.
+fn standing(row: &TxnRow<'_>) -> Option<String> {
+    let class = row.class?;
+    let id = row
+        .transactional_id
+        .map_or_else(|| format!("producer {}", row.producer_id), printable);
+    let times_out = row.coordinator.as_ref().and_then(|it| it.times_out_at_ms);
+    let until = times_out.map_or_else(String::new, |at| {
+        format!(", its coordinator aborts it after {}", time(at))
+    });
+    Some(format!("# {id}: {class}{until}"))
+}
+
+/// Findings in words; that a transaction is open needs none.
+pub(crate) fn notes<'r>(row: &'r TxnRow<'_>) -> impl Iterator<Item = String> + 'r {
+    row.findings.iter().filter_map(|finding| note(row, finding))
+}
+
+fn note(row: &TxnRow<'_>, finding: &TxnFinding) -> Option<String> {
+    let producer = row.producer_id;
+    let offset = optional(finding.offset);
+    Some(match finding.kind {
+        "snapshot-only-transaction" => format!(
+            "only {} knows the transaction of producer {producer} at {}: its data lies below the \
+             log start {}",
+            optional(finding.file.as_deref()),
+            optional(finding.current_txn_first_offset),
+            optional(finding.log_start_offset)
+        ),
+        "marker-probably-cleaned" => {
+            let missing = finding.missing_offset.map_or_else(String::new, |missing| {
+                format!(", offset {missing} is not there")
+            });
+            format!(
+                "the marker of producer {producer} before offset {offset} was probably cleaned \
+                 away ({}: {}{missing})",
+                finding.certainty.unwrap_or_default(),
+                finding.reason.unwrap_or_default()
+            )
+        }
+        "coordinator-epoch-regression" => format!(
+            "the marker of producer {producer} at {offset} has coordinator epoch {}, after {}: {}",
+            optional(finding.coordinator_epoch),
+            optional(finding.previous_coordinator_epoch),
+            finding.reason.unwrap_or_default()
+        ),
+        _ => return None,
+    })
+}
+
+/// Columns of [`ended_cells`].
+pub(crate) const ENDED_COLUMNS: &[Column] = &[
+    Column::new("FIRST", 10, Right, 0),
+    Column::new("LAST", 10, Right, 3),
+    Column::new("MARKER", 10, Right, 0),
+    Column::new("STATE", 9, Left, 0),
+    Column::new("PRODUCER", 8, Right, 0),
+    Column::new("EPOCH", 5, Right, 0),
+    Column::new("RECORDS", 7, Right, 0),
+    Column::new("SIZE", 8, Right, 5),
+    Column::new("DURATION", 8, Right, 1),
+    Column::new("ENDED", 24, Left, 2),
+    Column::new("COORDINATOR EPOCH", 17, Right, 6),
+    Column::new("BATCHES", 7, Right, 7),
+];
+
+/// A transaction that has ended.
+pub(crate) fn ended_cells(row: &TxnRow<'_>) -> Vec<String> {
+    // Under transaction.version 2 the marker's epoch is the data's plus one.
+    let epoch = match (row.producer_epoch, row.marker_epoch) {
+        (Some(data), Some(marker)) if data != marker => format!("{data}>{marker}"),
+        (data, marker) => optional(data.or(marker)),
+    };
+    vec![
+        row.first_offset
+            .map_or_else(|| "no data".to_owned(), |first| first.to_string()),
+        optional(row.last_offset),
+        optional(row.marker_offset),
+        row.state.name().to_owned(),
+        row.producer_id.to_string(),
+        epoch,
+        row.records.to_string(),
+        bytes(row.size_in_bytes),
+        row.duration_ms.map_or_else(|| "-".to_owned(), duration),
+        optional_time(row.end_timestamp),
+        optional(row.coordinator_epoch),
+        row.batches.to_string(),
+    ]
+}

@@ -21,6 +21,15 @@ pub struct UnreadRecords {
     pub first: String,
 }
 
+/// What lies in a partition that a coordinator writes.
+#[derive(Debug)]
+pub(super) enum InternalEntry<'e> {
+    /// A control batch.
+    Control(&'e Batch<'e>),
+    /// A record of another batch.
+    Record(&'e Batch<'e>, &'e LogRecord<'e>, DecodedRecord),
+}
+
 /// The records of one partition directory, and what could not be read of it.
 #[derive(Debug)]
 pub(super) struct InternalRecords<'d> {
@@ -38,7 +47,7 @@ impl<'d> InternalRecords<'d> {
         }
     }
 
-    /// Hands out the records of all batches but control batches, to the end of the log. What
+    /// Hands out the control batches and the records of all others, to the end of the log. What
     /// `visit` gives a reason against is passed over. Checksums are not looked at, as a coordinator
     /// that loads does not look at them.
     ///
@@ -47,7 +56,7 @@ impl<'d> InternalRecords<'d> {
     pub(super) fn for_each(
         &mut self,
         io: Io,
-        mut visit: impl FnMut(&Batch<'_>, &LogRecord<'_>, DecodedRecord) -> Result<(), String>,
+        mut visit: impl FnMut(InternalEntry<'_>) -> Result<(), String>,
     ) -> Result<(), Error> {
         let mut unpacker = Unpacker::new(DEFAULT_MAX_BATCH_BYTES);
         let (dir, topic) = (self.dir, self.topic);
@@ -68,11 +77,14 @@ impl<'d> InternalRecords<'d> {
             };
             let position = batch.position;
             if batch.header.attributes().is_control() {
+                if let Err(reason) = visit(InternalEntry::Control(batch)) {
+                    self.pass_over(|| format!("{} at {position}: {reason}", at.file));
+                }
                 return Ok(ControlFlow::Continue(()));
             }
             let bad = unpacker.batch(batch, |record| {
                 let decoded = decode_record(topic, record.key, record.value);
-                if let Err(reason) = visit(batch, record, decoded) {
+                if let Err(reason) = visit(InternalEntry::Record(batch, record, decoded)) {
                     let offset = record.offset;
                     self.pass_over(|| format!("{}, record {offset}: {reason}", at.file));
                 }

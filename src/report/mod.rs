@@ -13,6 +13,7 @@ pub mod gaps;
 pub mod internal_records;
 pub mod ls;
 pub mod lso;
+pub mod offset_commits;
 pub mod partition_state;
 pub mod producers;
 pub mod read;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kseg::log::log_dir::LogPath;
+use kseg::report::internal_records::UnreadRecords;
 use kseg::report::transaction_state::TransactionStates;
 
 use crate::cli::PathArgs;
@@ -44,15 +45,20 @@ impl Coordinators {
             }
         };
         for unread in states.unread() {
-            context.warn(&format!(
-                "{}: passed over {} that cannot be read, the first: {}",
-                unread.path.display(),
-                plural(unread.count, "record or batch", "records or batches"),
-                unread.first
-            ));
+            warn_unread(unread, context);
         }
         Some(Arc::new(states))
     }
+}
+
+/// Says that an answer from an internal topic may lack something.
+pub(crate) fn warn_unread(unread: &UnreadRecords, context: &Context) {
+    context.warn(&format!(
+        "{}: passed over {} that cannot be read, the first: {}",
+        unread.path.display(),
+        plural(unread.count, "record or batch", "records or batches"),
+        unread.first
+    ));
 }
 
 /// The log directory that a path is, or lies in. What is wrong with the path is for

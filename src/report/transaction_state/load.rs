@@ -16,7 +16,7 @@ use crate::log::log_dir::LogDir;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
-use crate::report::internal_records::InternalRecords;
+use crate::report::internal_records::{InternalEntry, InternalRecords};
 use crate::report::partition_state::log_start_offset;
 
 /// A transaction that the coordinator has ended: its prepared record, and the complete one after
@@ -72,11 +72,13 @@ impl TransactionStates {
         for (number, replica) in replicas {
             states.partitions.insert(number);
             let mut records = InternalRecords::new(&replica.dir, InternalTopic::TransactionState);
-            records.for_each(io, |batch, record, decoded| {
-                if batch.header.last_offset() < replica.log_start_offset {
-                    return Ok(());
+            records.for_each(io, |entry| match entry {
+                InternalEntry::Record(batch, record, decoded)
+                    if batch.header.last_offset() >= replica.log_start_offset =>
+                {
+                    states.take(number, record.offset, decoded, &mut completed)
                 }
-                states.take(number, record.offset, decoded, &mut completed)
+                InternalEntry::Record(..) | InternalEntry::Control(_) => Ok(()),
             })?;
             states.unread.extend(records.into_unread());
         }

@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::filter::Filter;
+use super::internal_records::UnreadRecords;
 use super::lso::abort_command;
+use super::offset_commits::OffsetCommits;
 use super::partition_state::{
     PartitionState, StateOptions, load_partition_state, log_start_offset, read_snapshot,
     replayed_partition_state, usable_snapshots,
@@ -17,6 +19,7 @@ use super::transactions::{
     Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
 };
 use crate::format::file_name::PartitionDirStatus;
+use crate::format::internal_topic::InternalTopic;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
@@ -112,6 +115,8 @@ pub struct TxnsSummary {
     pub refused: u64,
     /// Segments that vanished meanwhile.
     pub vanished: u64,
+    /// What could not be read of the offset commits in open transactions.
+    pub unread_offset_commits: Option<UnreadRecords>,
 }
 
 /// Hands out the transactions of a partition: those that ended, in the order of their markers,
@@ -144,6 +149,7 @@ pub fn txns_partition<E: From<Error>>(
         files: &files,
         options,
         log_start_offset: log_start_offset(first.base_offset, checkpoints),
+        offset_commits: None,
         summary: TxnsSummary::default(),
     };
     let high_watermark = options.state.high_watermark.or(checkpoints.high_watermark);
@@ -175,6 +181,7 @@ struct Rows<'a> {
     files: &'a [String],
     options: &'a TxnsOptions,
     log_start_offset: i64,
+    offset_commits: Option<OffsetCommits>,
     summary: TxnsSummary,
 }
 
@@ -352,6 +359,9 @@ impl<'a> Rows<'a> {
         self.summary.high_watermark = state.offsets.high_watermark();
         self.summary.log_end_offset = state.log_end_offset;
         let open: Vec<TxnMetadata> = state.manager.ongoing_txns().copied().collect();
+        if !open.is_empty() && self.options.states.open {
+            self.read_offset_commits()?;
+        }
         for (index, txn) in open.iter().enumerate() {
             let first_offset = txn.first_offset.message_offset;
             let txn = match in_log.get(&txn.producer_id) {
@@ -467,6 +477,8 @@ impl<'a> Rows<'a> {
             .now_ms
             .zip(start)
             .map(|(now, start)| now.saturating_sub(start));
+        let commits = self.offset_commits.as_ref();
+        row.offset_commits = commits.map(|it| it.rows(txn.producer_id));
         self.join(&mut row, txn);
         self.add_commands(&mut row, txn);
         let finding = if txn.batches > 0 {
@@ -476,6 +488,17 @@ impl<'a> Rows<'a> {
         };
         row.findings.insert(0, finding);
         emit(&row)
+    }
+
+    /// In `__consumer_offsets` a transaction carries no records but offsets of groups.
+    fn read_offset_commits(&mut self) -> Result<(), Error> {
+        if self.dir.topic() == Some(InternalTopic::ConsumerOffsets.name()) {
+            let StateOptions { io, at_offset, .. } = self.options.state;
+            let commits = OffsetCommits::load(self.dir, io, self.log_start_offset, at_offset)?;
+            self.summary.unread_offset_commits = commits.unread().cloned();
+            self.offset_commits = Some(commits);
+        }
+        Ok(())
     }
 
     /// Who is going to end it.
@@ -565,6 +588,7 @@ impl<'a> Rows<'a> {
             start_timestamp: None,
             last_timestamp: None,
             end_timestamp: None,
+            offset_commits: None,
             last_stable_offset_after_abort: None,
             abort_command: None,
             abort_command_before_kafka_3: None,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::format::file_name::LogFileKind;
+use crate::report::offset_commits::OffsetCommitRow;
 use crate::report::transaction_state::{CoordinatorRow, TransactionClass};
 use crate::report::transactions::{MissingMarker, Transaction, TxnMarker};
 
@@ -80,6 +81,9 @@ pub struct TxnRow<'a> {
     pub last_timestamp: Option<i64>,
     /// Time of its marker, in milliseconds.
     pub end_timestamp: Option<i64>,
+    /// Of an open one in `__consumer_offsets`: the group offsets it carries, and what is committed
+    /// for each; null elsewhere.
+    pub offset_commits: Option<Vec<OffsetCommitRow>>,
     /// Of an open one: where the last stable offset goes when it and all older open ones have been
     /// aborted and the markers are replicated.
     pub last_stable_offset_after_abort: Option<i64>,

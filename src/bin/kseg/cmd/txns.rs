@@ -10,7 +10,7 @@ use kseg::report::txns::{
 use super::producers::name;
 use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, StateArgs, parse_duration};
 use crate::context::{Context, Status};
-use crate::coordinators::Coordinators;
+use crate::coordinators::{Coordinators, warn_unread};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Listing;
 use crate::render::json::JsonRows;
@@ -174,6 +174,9 @@ fn warn_about(partition: &PartitionInput<'_>, summary: &TxnsSummary, context: &C
             "{path}: {} would stop a broker that rebuilds its state; kseg replay shows which",
             plural(summary.refused, "batch", "batches")
         ));
+    }
+    if let Some(unread) = &summary.unread_offset_commits {
+        warn_unread(unread, context);
     }
     if summary.vanished > 0 {
         let segments = count(summary.vanished, "segment");

@@ -326,11 +326,30 @@ fn open_line(name: &str, row: &TxnRow<'_>, clock_ms: i64) -> OpenLine {
     ];
     OpenLine {
         cells,
-        notes: notes(row).map(|note| format!("{name}: {note}")).collect(),
+        notes: notes(row)
+            .chain(offset_commits(row))
+            .map(|note| format!("{name}: {note}"))
+            .collect(),
         command: row.abort_command.clone(),
         standing: standing(row),
         is_in_hand: row.class.is_some_and(TransactionClass::is_in_hand),
     }
+}
+
+/// The group offsets in an open transaction, one a line.
+fn offset_commits<'r>(row: &'r TxnRow<'_>) -> impl Iterator<Item = String> + 'r {
+    let commits = row.offset_commits.iter().flatten();
+    commits.map(|it| {
+        let (group, topic) = (printable(&it.group), printable(&it.topic));
+        format!(
+            "producer {} moves group {group} to {} in {topic}-{}; committed: {}",
+            row.producer_id,
+            it.offset,
+            it.partition,
+            it.committed_offset
+                .map_or_else(|| "none".to_owned(), |it| it.to_string())
+        )
+    })
 }
 
 /// A comment for a shell: the id, what its coordinator has, and for how long still.

@@ -1,5 +1,5 @@
-//! `__transaction_state` against Kafka: what the live brokers listed and described beside the
-//! fixtures, and the facts of the incidents. Nothing is named here but keys of those files.
+//! `__transaction_state` and `__consumer_offsets` against Kafka: what the live brokers listed,
+//! described and gave for groups beside the fixtures, and the facts of the incidents. Nothing is named here but keys of those files.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,13 +7,15 @@
     reason = "a test ends where something is not as it should be"
 )]
 
-#[path = "common/program.rs"]
+#[path = "../common/program.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
     reason = "each test program compiles all of this and uses a part"
 )]
 mod program;
+
+mod offset_commits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, json_schema};
 use crate::append::scenario::WriteRow;
 use crate::report::aborted::AbortedRow;
 use crate::report::diff::DiffRow;
+use crate::report::aborted::AbortedResult;
 use crate::report::dump::DumpRow;
 use crate::report::gaps::GapRow;
 use crate::report::ls::LsRow;
@@ -28,7 +29,7 @@ const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("replay", document::<ReplayRow<'_>>),
     ("gaps", document::<GapRow<'_>>),
     ("txns", document::<TxnRow<'_>>),
-    ("aborted", document::<AbortedRow<'_>>),
+    ("aborted", document::<AbortedResult<'_>>),
     ("lso", document::<LsoRow>),
     ("diff", document::<DiffRow>),
     ("rebuild", document::<RebuildRow>),

@@ -512,6 +512,7 @@ const CASES: &[Case] = &[
     ),
     // aborted
     case("aborted-help", "aborted --help"),
+    wide("aborted-stats-80", 80, "aborted --stats s02-txn-tv2/data"),
     case("aborted-agree", "aborted s02-txn-tv2/data/tx-1"),
     case(
         "aborted-index-missing",

@@ -1,17 +1,19 @@
 //! The facts of every incident: open, ended and empty transactions, aborted ranges, findings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use kseg::log::Io;
-use kseg::log::partition_dir::PartitionDir;
-use kseg::report::aborted::{AbortedFrom, AbortedOptions, RangeRule, longest_invisible_run};
+use kseg::log::batches::Entry;
+use kseg::log::partition_walk::walk_partition;
+use kseg::report::aborted::{AbortedOptions, RangeRule, aborted_statistics};
 use kseg::report::partition_state::StateOptions;
 use serde_json::{Value, json};
 
 use crate::{
-    ABORTED, Differences, aborted, array, dirs, in_index, in_log, is_open, name, pick, read, root,
-    txns,
+    ABORTED, Differences, aborted, array, dirs, in_index, in_log, is_open, name, open, pick, read,
+    root, txns,
 };
 
 /// The facts of one partition of an incident, and where it lies.
@@ -475,17 +477,63 @@ fn incidents_have_their_longest_invisible_run() {
         if expected.is_null() {
             continue;
         }
-        let (rows, _) = aborted(&incident.partition, AbortedOptions::default()).unwrap();
-        let hidden = rows.iter().map(|row| AbortedFrom {
-            first_offset: row["firstOffset"].as_i64().unwrap(),
-            producer_id: row["producerId"].as_i64().unwrap(),
-        });
-        let dir = PartitionDir::open(&incident.partition).unwrap();
-        let run = longest_invisible_run(&dir, Io::Mmap, hidden.collect()).unwrap();
-        let (first, last) = run.unwrap();
-        let ours = json!({"firstOffset": first, "lastOffset": last});
-        assert_eq!(ours, *expected, "{}", incident.what);
+        let (dir, offsets) = open(&incident.partition);
+        let state = StateOptions::default();
+        let ours = aborted_statistics(&dir, offsets, state).unwrap().unwrap();
+        let ours = serde_json::to_value(ours).unwrap();
+        assert_eq!(ours["longestInvisibleRun"], *expected, "{}", incident.what);
         compared += 1;
     }
     assert!(compared > 0);
+}
+
+/// The bytes of the batches that Kafka's list of aborted transactions covers, by segment.
+#[test]
+fn incidents_have_the_aborted_part_of_each_segment() {
+    let (mut segments, mut with_aborted) = (0, 0);
+    for incident in incidents() {
+        let facts = incident.facts();
+        let theirs = array(&facts["abortedTransactions"]);
+        let (dir, offsets) = open(&incident.partition);
+        let state = StateOptions::default();
+        let Some(ours) = aborted_statistics(&dir, offsets, state).unwrap() else {
+            continue;
+        };
+        if facts["abortedTransactions"].is_null() {
+            continue;
+        }
+        let mut bytes: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
+        walk_partition(&dir, Io::Mmap, 0, |at, entry| {
+            let (all, aborted) = bytes.entry(at.base_offset).or_default();
+            if let Entry::Batch(batch) = entry {
+                let header = batch.header;
+                *all += batch.size_in_bytes();
+                let is_in = |txn: &Value| {
+                    txn["producerId"] == header.producer_id()
+                        && txn["firstOffset"].as_i64().unwrap() <= header.base_offset()
+                        && header.base_offset() <= txn["lastOffset"].as_i64().unwrap()
+                };
+                if !header.attributes().is_control() && theirs.iter().any(is_in) {
+                    *aborted += batch.size_in_bytes();
+                }
+            }
+            Ok::<_, kseg::log::Error>(ControlFlow::Continue(()))
+        })
+        .unwrap();
+        let shares = ours.segments.iter();
+        let shares: BTreeMap<i64, (u64, u64)> = shares
+            .map(|it| (it.base_offset, (it.batch_bytes, it.aborted_bytes)))
+            .collect();
+        segments += shares.len();
+        with_aborted += shares.values().filter(|(_, aborted)| *aborted > 0).count();
+        bytes.retain(|base, _| shares.contains_key(base));
+        assert_eq!(shares, bytes, "{}", incident.what);
+        for segment in &ours.segments {
+            assert_eq!(segment.aborted_share.is_none(), segment.batch_bytes == 0);
+        }
+    }
+    assert!(
+        segments >= 60 && with_aborted >= 15,
+        "{segments} {with_aborted}"
+    );
 }

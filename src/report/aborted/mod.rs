@@ -7,6 +7,7 @@ mod disputed;
 mod invisible;
 mod row;
 mod segment;
+mod statistics;
 
 use disputed::look_up_disputed;
 use segment::{Found, InLog, IndexRow, Part, Segment, read_index};
@@ -22,8 +23,9 @@ use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
 use crate::state::AbortedTxnRow;
 
-pub use invisible::{AbortedFrom, longest_invisible_run};
+pub use invisible::{AbortedFrom, Invisible, OffsetRun, SegmentShare, invisible};
 pub use row::AbortedRow;
+pub use statistics::{AbortedResult, AbortedStatistics, aborted_statistics};
 
 /// Which rows a range of offsets selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use std::io::Write;
 use clap::Args;
 use kseg::log::Error;
 use kseg::report::aborted::{
-    AbortedFrom, AbortedOptions, AbortedRow, AbortedSummary, RangeRule, aborted_partition,
-    longest_invisible_run,
+    AbortedFrom, AbortedOptions, AbortedResult, AbortedRow, AbortedStatistics, AbortedSummary,
+    OffsetRun, RangeRule, aborted_partition, aborted_statistics, invisible,
 };
+use kseg::report::partition_state::StateOptions;
 
 use super::producers::name;
 use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
@@ -17,6 +18,7 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
+use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, optional, optional_time, plural};
 
 /// Compare the aborted transactions in the log with those in the .txnindex files
@@ -30,11 +32,15 @@ use crate::render::text::{bytes, count, optional, optional_time, plural};
 /// (UnifiedLog.collectAbortedTransactions): from the segment that holds the one offset on, the
 /// transactions that begin below the other. In that first segment it lists some that have ended
 /// before the range as well, which do a consumer no harm.
+///
+/// --stats counts instead: the longest run of offsets that no read_committed consumer sees anything
+/// of, and how much of each segment is aborted data.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   kseg aborted /var/lib/kafka
   kseg aborted --from-offset 120 --to-offset 140 /var/lib/kafka/orders-0
+  kseg aborted --stats --topic orders /var/lib/kafka
 
 Exit status:
   0  done, the indexes agree with the log
@@ -43,6 +49,9 @@ Exit status:
 pub(crate) struct AbortedArgs {
     #[command(flatten)]
     paths: PathArgs,
+    /// Count instead: what no consumer sees, and the aborted part of each segment
+    #[arg(long, conflicts_with_all = ["producer_id", "from_offset", "to_offset", "at_offset"])]
+    stats: bool,
     #[command(flatten)]
     build: StateArgs,
     #[command(flatten)]
@@ -67,6 +76,9 @@ pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<S
         to_offset: args.to_offset,
         range_rule: RangeRule::CollectAbortedTransactions,
     };
+    if args.stats {
+        return stats(&inputs, options.state, context);
+    }
     let disagrees = match JsonRows::for_format(context.format, "kseg/aborted/v1") {
         Some(mut json) => {
             let mut disagrees = false;
@@ -74,7 +86,10 @@ pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<S
                 &inputs,
                 &options,
                 context,
-                |_, row, context| Ok(json.row(&mut context.out, row)?),
+                |_, row, context| {
+                    let row = AbortedResult::AbortedTransaction(row);
+                    Ok(json.row(&mut context.out, &row)?)
+                },
                 |_, summary| {
                     disagrees |= summary.disagrees();
                     Ok(())
@@ -126,7 +141,7 @@ struct Totals {
     listed: u64,
     sum: AbortedSummary,
     /// The longest run of offsets nobody is shown, and where.
-    longest_run: Option<(String, i64, i64)>,
+    longest_run: Option<(String, OffsetRun)>,
     findings: Vec<String>,
 }
 
@@ -149,13 +164,15 @@ impl Totals {
         sum.walked_bytes += summary.walked_bytes;
     }
 
-    fn add_run(&mut self, name: &str, run: Option<(i64, i64)>) {
-        let longest = self.longest_run.as_ref();
-        let longest = longest.map(|(_, first, last)| last.saturating_sub(*first));
-        if let Some((first, last)) = run
-            && Some(last.saturating_sub(first)) > longest
+    fn add_run(&mut self, name: &str, run: Option<OffsetRun>) {
+        let longest = self
+            .longest_run
+            .as_ref()
+            .map(|(_, longest)| longest.length());
+        if let Some(run) = run
+            && Some(run.length()) > longest
         {
-            self.longest_run = Some((name.to_owned(), first, last));
+            self.longest_run = Some((name.to_owned(), run));
         }
     }
 
@@ -194,10 +211,11 @@ impl Totals {
                 bytes(sum.walked_bytes)
             )?;
         }
-        if let Some((name, first, last)) = &self.longest_run {
+        if let Some((name, run)) = &self.longest_run {
             writeln!(
                 context.out,
-                "longest run that no read_committed consumer sees: {first}..{last} in {name}"
+                "longest run that no read_committed consumer sees: {}..{} in {name}",
+                run.first_offset, run.last_offset
             )?;
         }
         if sum.empty > 0 {
@@ -228,7 +246,8 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
     // A run is the partition's, not the selection's.
     let is_whole = options.producer_id.is_none()
         && options.from_offset.is_none()
-        && options.to_offset.is_none();
+        && options.to_offset.is_none()
+        && options.state.at_offset.is_none();
     each_partition(
         &inputs,
         options,
@@ -250,8 +269,9 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
             let hidden = hidden.take();
             totals.add(summary);
             if !hidden.is_empty() {
-                let run = longest_invisible_run(partition.dir, options.state.io, hidden)?;
-                totals.add_run(&name(partition), run);
+                let PartitionInput { dir, offsets } = partition;
+                let found = invisible(dir, *offsets, options.state.io, hidden, Vec::new())?;
+                totals.add_run(&name(partition), found.longest_run);
             }
             Ok(())
         },
@@ -275,6 +295,64 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
         )?;
     }
     Ok(totals.disagreeing > 0)
+}
+
+const SEGMENT_COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("PARTITION", Left, 0),
+    SummaryColumn::new("SEGMENT", Left, 0),
+    SummaryColumn::new("BATCHES", Right, 0),
+    SummaryColumn::new("ABORTED", Right, 0),
+    SummaryColumn::new("SHARE", Right, 0),
+];
+
+/// Partitions in numbers, in place of their rows.
+fn stats(inputs: &Inputs, state: StateOptions, context: &mut Context) -> anyhow::Result<Status> {
+    let mut json = JsonRows::for_format(context.format, "kseg/aborted/v1");
+    let mut totals = Totals::default();
+    let mut table = Summary::new(SEGMENT_COLUMNS);
+    inputs.for_each_partition(context, |partition, context| {
+        let statistics = aborted_statistics(partition.dir, partition.offsets, state);
+        let statistics = statistics.map_err(anyhow::Error::from);
+        let Some(statistics) = context.passed(statistics)?.flatten() else {
+            return Ok(());
+        };
+        totals.add(&statistics.summary);
+        if let Some(json) = &mut json {
+            let row = AbortedResult::Statistics(&statistics);
+            return Ok(json.row(&mut context.out, &row)?);
+        }
+        let name = name(partition);
+        totals.add_run(&name, statistics.longest_invisible_run);
+        add_segments(&name, &statistics, &mut table);
+        Ok(())
+    })?;
+    match json {
+        Some(json) => json.finish(&mut context.out)?,
+        None if totals.partitions == 0 => {}
+        None => {
+            totals.print(context)?;
+            writeln!(context.out)?;
+            table.print(&mut context.out, context.style)?;
+        }
+    }
+    Ok(if totals.disagreeing > 0 {
+        Status::Found
+    } else {
+        Status::Clean
+    })
+}
+
+fn add_segments(name: &str, statistics: &AbortedStatistics, table: &mut Summary) {
+    for segment in &statistics.segments {
+        let share = segment.aborted_share;
+        table.row(vec![
+            name.to_owned(),
+            segment.file.clone(),
+            bytes(segment.batch_bytes),
+            bytes(segment.aborted_bytes),
+            share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0)),
+        ]);
+    }
 }
 
 /// What is wrong with a row, in words.

@@ -12,10 +12,13 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use common::partitions::{broker_fixtures, cases, folders_in, json, open, partitions_below, root};
-use kseg::log::Error;
+use kseg::log::batches::Entry;
+use kseg::log::partition_walk::walk_partition;
+use kseg::log::{Error, Io};
 use kseg::report::gaps::{GapClass, GapOptions, GapRow, find_gaps};
 use serde_json::{Value, json};
 
@@ -91,6 +94,88 @@ fn incident_gaps_have_their_classes() {
         compared += wanted.len();
     }
     assert!(compared >= 8, "{compared}");
+}
+
+#[test]
+fn incident_sequences_that_were_never_stored_are_named() {
+    let mut compared = 0;
+    for (path, _, expected) in incident_partitions() {
+        let never_stored = expected["neverStored"].as_array().into_iter().flatten();
+        let wanted: Vec<Value> = never_stored
+            .map(|it| json!([it["producerId"], it["producerEpoch"], it["firstSequence"]]))
+            .collect();
+        let rows = gaps(&path);
+        let got: Vec<Value> = rows
+            .iter()
+            .filter(|row| row["class"] == "epoch-raised")
+            .map(|row| {
+                assert_eq!(
+                    (&row["kind"], &row["isLoss"]),
+                    (&json!("missing"), &json!(false))
+                );
+                assert_eq!(row["lastSequence"], Value::Null);
+                json!([
+                    row["producerId"],
+                    row["producerEpoch"],
+                    row["firstSequence"]
+                ])
+            })
+            .collect();
+        if !wanted.is_empty() {
+            assert_eq!(got, wanted, "{}", path.display());
+        }
+        compared += wanted.len();
+    }
+    assert!(compared >= 1);
+}
+
+/// Wherever a client is said to have gone on under a new epoch, the last sequence before is the last
+/// one of that epoch in the log.
+#[test]
+fn nothing_is_stored_from_where_a_client_raised_its_epoch() {
+    let mut compared = 0;
+    let all = partitions_below(&root().join("fixtures"));
+    for path in all
+        .into_iter()
+        .chain(partitions_below(&root().join("cases")))
+    {
+        let rows = gaps(&path);
+        let raised: Vec<&Value> = rows
+            .iter()
+            .filter(|it| it["class"] == "epoch-raised")
+            .collect();
+        if raised.is_empty() {
+            continue;
+        }
+        let (dir, _) = open(&path);
+        for row in raised {
+            let number = |key: &str| row[key].as_i64().unwrap();
+            // In the order of the log: sequences may have wrapped around.
+            let mut stored = None;
+            walk_partition(&dir, Io::Mmap, 0, |_, entry| {
+                let Entry::Batch(batch) = entry else {
+                    return Ok::<_, Error>(ControlFlow::Continue(()));
+                };
+                let header = batch.header;
+                if header.base_offset() >= number("firstOffset") {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if header.producer_id() == number("producerId") && header.base_sequence() >= 0 {
+                    stored = Some((header.producer_epoch(), header.last_sequence()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+            let (epoch, last_sequence) = stored.unwrap();
+            let next = (i64::from(last_sequence) + 1) % (1 << 31);
+            assert_eq!(number("firstSequence"), next, "{row}");
+            assert_eq!(number("producerEpoch"), i64::from(epoch), "{row}");
+            assert_eq!(number("previousEpoch"), i64::from(epoch), "{row}");
+            assert!(i64::from(epoch) < number("foundEpoch"), "{row}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 10, "{compared}");
 }
 
 /// Classes of offsets that no batch in the log covers.

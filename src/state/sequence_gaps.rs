@@ -68,6 +68,16 @@ pub enum SequenceFinding {
     Behind,
     /// The batch fills a gap that a later one had left.
     Reordered,
+    /// A client without transactions goes on under a higher epoch, and nothing of the epoch before is
+    /// in the log from a sequence on. It does so only when it gave up a request: it never got an
+    /// answer, or was refused for its sequence. That may have been in another partition
+    /// (`TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`, KIP-360).
+    EpochRaised {
+        /// The epoch before.
+        known: i16,
+        /// Its first sequence that was never stored.
+        next_sequence: i32,
+    },
     /// The batch has a lower producer epoch than one before.
     EpochRegression {
         /// The higher epoch before it.
@@ -308,6 +318,10 @@ impl SequenceGaps {
             producer.add_to_txn(header);
         }
         if header.producer_epoch() != producer.epoch {
+            let is_plain = !ignore_sequences && !header.attributes().is_transactional();
+            if is_plain && gone == producer.gone {
+                producer.epoch_raised(header.producer_epoch(), &mut found);
+            }
             producer.data_epoch(header.producer_epoch(), &mut found);
         }
         if !ignore_sequences && header.base_sequence() >= 0 && header.last_offset_delta() >= 0 {
@@ -335,6 +349,22 @@ impl SequenceGaps {
 }
 
 impl Producer {
+    /// A plain batch of a higher epoch behind which nothing is missing: what it never stored of the
+    /// epoch before. A marker raises the epoch too, but leaves no batch known.
+    #[cold]
+    fn epoch_raised(&self, epoch: i16, found: &mut impl FnMut(SequenceFinding)) {
+        if self.has_batch && self.epoch == self.max_epoch && epoch > self.epoch {
+            let highest = self
+                .runs()
+                .last()
+                .map_or(self.last, |run| run.1.max(self.last));
+            found(SequenceFinding::EpochRaised {
+                known: self.epoch,
+                next_sequence: wrapped(highest + 1),
+            });
+        }
+    }
+
     /// An epoch other than the last one: lower ones a leader refuses
     /// (`ProducerAppendInfo.checkProducerEpoch`).
     #[cold]

@@ -62,6 +62,8 @@ pub enum GapClass {
     ExpiredOrLostState,
     /// The log begins with its first offset and does not have it.
     NeverStored,
+    /// The client went on under a new epoch: it gave up a request, here or in another partition.
+    EpochRaised,
     /// The same producer, epoch and sequences at two places.
     DuplicateSequence,
     /// Some of the sequences are at another place too, in batches of another shape.
@@ -92,6 +94,7 @@ impl GapClass {
             Self::Damage(kind) => kind,
             Self::ExpiredOrLostState => "expired-or-lost-state",
             Self::NeverStored => "never-stored",
+            Self::EpochRaised => "epoch-raised",
             Self::DuplicateSequence => "duplicate-sequence",
             Self::OverlappingSequences => "overlapping-sequences",
             Self::StoredAgainUnderNewEpoch => "stored-again-under-new-epoch",
@@ -117,6 +120,7 @@ impl GapClass {
             | Self::ControlMarker
             | Self::ControlRecord
             | Self::Aborted
+            | Self::EpochRaised
             | Self::DuplicateSequence
             | Self::OverlappingSequences
             | Self::StoredAgainUnderNewEpoch
@@ -172,11 +176,11 @@ pub enum Detail {
         /// Whether the batches at the same offsets are the same; `None` if not compared.
         is_equal: Option<bool>,
     },
-    /// An epoch and the higher one before it.
+    /// An epoch and the one before it.
     Epochs {
-        /// The higher one.
+        /// The one before.
         previous: i32,
-        /// The lower one.
+        /// The epoch.
         found: i32,
     },
 }
@@ -303,6 +307,7 @@ impl GapClass {
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
             Self::NeverStored => "never stored",
+            Self::EpochRaised => "nothing from there on stored: client gave up a request, epoch",
             Self::DuplicateSequence => "also",
             Self::OverlappingSequences => "sequences also in the batch",
             Self::StoredAgainUnderNewEpoch => "same records under an older epoch",
@@ -344,7 +349,7 @@ pub struct GapRow<'a> {
     pub producer_epoch: Option<i16>,
     /// First sequence: missing, or of the batch.
     pub first_sequence: Option<i32>,
-    /// Last sequence.
+    /// Last sequence; null where all from the first on were never stored.
     pub last_sequence: Option<i32>,
     /// First offset: of the gap, or of the batch.
     pub first_offset: Option<i64>,
@@ -368,9 +373,9 @@ pub struct GapRow<'a> {
     pub previous_last_offset: Option<i64>,
     /// `equal` or `other`: the batches at the same offsets compared.
     pub content: Option<&'static str>,
-    /// The epoch before one that goes back.
+    /// The epoch before one that goes back, or that a client raised.
     pub previous_epoch: Option<i32>,
-    /// The epoch that goes back.
+    /// The epoch that goes back, or the raised one.
     pub found_epoch: Option<i32>,
     /// The same in words.
     pub message: String,
@@ -389,7 +394,10 @@ impl<'a> GapRow<'a> {
             producer_id: finding.producer.map(|(id, _)| id),
             producer_epoch: finding.producer.map(|(_, epoch)| epoch),
             first_sequence: finding.sequences.map(|(first, _)| first),
-            last_sequence: finding.sequences.map(|(_, last)| last),
+            last_sequence: finding
+                .sequences
+                .filter(|_| finding.class != GapClass::EpochRaised)
+                .map(|(_, last)| last),
             first_offset: finding.first_offset,
             last_offset: finding.last_offset,
             file: finding.segment.and_then(|index| file_name(dir, index)),

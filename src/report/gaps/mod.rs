@@ -354,6 +354,20 @@ impl Told<'_> {
                 found.push(self.finding(GapKind::Reordered, GapClass::OutOfOrderSequence));
                 fill(pending, self.header);
             }
+            SequenceFinding::EpochRaised {
+                known,
+                next_sequence,
+            } => {
+                found.push(Finding {
+                    producer: Some((self.header.producer_id(), known)),
+                    sequences: Some((next_sequence, next_sequence)),
+                    detail: Detail::Epochs {
+                        previous: i32::from(known),
+                        found: i32::from(self.header.producer_epoch()),
+                    },
+                    ..self.finding(GapKind::Missing, GapClass::EpochRaised)
+                });
+            }
             SequenceFinding::EpochRegression { known } => {
                 let finding = self.finding(GapKind::EpochRegression, GapClass::ExpiredOrLostState);
                 found.push(Finding {

@@ -109,6 +109,9 @@ pub struct SnapshotRow {
     /// `loaded` (a broker loads this one), `kept`, `removed` (a broker that loads the log deletes
     /// it), `unreadable`.
     pub use_at_load: &'static str,
+    /// Producers in it that a broker drops when it loads it: too old, and without an open
+    /// transaction. Null without a clock.
+    pub expired_producers: Option<Vec<i64>>,
     /// What is wrong with it, if it cannot be read.
     pub defect: Option<String>,
     /// How it differs from the state replayed from the snapshot before it, or from the log start;
@@ -416,6 +419,7 @@ impl Snapshots<'_> {
             producers: None,
             new_producers: None,
             use_at_load: self.use_at_load(offset),
+            expired_producers: None,
             defect: None,
             differences: None,
         };
@@ -431,6 +435,11 @@ impl Snapshots<'_> {
                     |it: &&ProducerSnapshotRow| !self.previous.contains_key(&it.producer_id);
                 row.new_producers = Some(rows.iter().filter(is_new).count() as u64);
                 row.differences = Some(differences(&rows, &self.manager));
+                row.expired_producers = self.options.expiration.map(|expiration| {
+                    let entries = rows.iter().map(ProducerStateEntry::from_snapshot_row);
+                    let expired = entries.filter(|entry| expiration.is_expired(entry));
+                    expired.map(|entry| entry.producer_id()).collect()
+                });
                 self.previous = rows.iter().map(|it| (it.producer_id, ())).collect();
                 self.manager = ProducerStateManager::default();
                 self.manager.load_from_snapshot(rows, offset, None);

@@ -80,6 +80,8 @@ pub struct MissingMarker {
     pub missing_offset: Option<i64>,
     /// The epoch changes, which happens only between transactions; else there is only the hole.
     pub is_certain: bool,
+    /// First and last offset of the data that the marker decided on.
+    pub data_before: (i64, i64),
 }
 
 /// What lies between the first batch of a producer's transaction and its marker, as far as the
@@ -423,7 +425,10 @@ impl TransactionFold {
             if (changes_epoch || missing_offset.is_some())
                 && txn.missing_markers.len() < MAX_MISSING_MARKERS
             {
+                let before = txn.missing_markers.last().map(|it| it.offset);
+                let first_before = before.unwrap_or(txn.first_offset);
                 txn.missing_markers.push(MissingMarker {
+                    data_before: (first_before, txn.last_offset.unwrap_or(first_before)),
                     offset: header.base_offset(),
                     missing_offset,
                     is_certain: changes_epoch,

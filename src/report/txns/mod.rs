@@ -247,6 +247,11 @@ impl<'a> Rows<'a> {
         }
         let mut row = self.row_of(txn);
         self.add_marker(&mut row, marker);
+        if !marker.is_abort() {
+            for (finding, missing) in row.findings.iter_mut().zip(&txn.missing_markers) {
+                finding.records_wrongly_committed = Some(missing.data_before);
+            }
+        }
         row.duration_ms = duration_ms;
         let looks_bumped = txn.last_producer_epoch.checked_add(1) == Some(marker.producer_epoch);
         row.transaction_version = Some(if looks_bumped { 2 } else { 1 });

@@ -294,7 +294,13 @@ const DIFFERENCES_SHOWN: usize = 20;
 fn print_snapshot(row: &SnapshotRow, context: &mut Context) -> anyhow::Result<()> {
     let what = match (&row.defect, row.producers) {
         (Some(defect), _) => context.style.bad(defect),
-        (None, Some(producers)) => count(producers, "producer"),
+        (None, Some(producers)) => {
+            let expired = row.expired_producers.as_ref();
+            let expired = expired.map_or_else(String::new, |expired| {
+                format!(", {} dropped at load for their age", expired.len())
+            });
+            format!("{}{expired}", count(producers, "producer"))
+        }
         (None, None) => "-".to_owned(),
     };
     writeln!(

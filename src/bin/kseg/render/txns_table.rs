@@ -385,9 +385,13 @@ fn note(row: &TxnRow<'_>, finding: &TxnFinding) -> Option<String> {
             let missing = finding.missing_offset.map_or_else(String::new, |missing| {
                 format!(", offset {missing} is not there")
             });
+            let committed = finding.records_wrongly_committed;
+            let committed = committed.map_or_else(String::new, |(first, last)| {
+                format!("; if it was an ABORT, what it rolled back at {first}..{last} is committed")
+            });
             format!(
                 "the marker of producer {producer} before offset {offset} was probably cleaned \
-                 away ({}: {}{missing})",
+                 away ({}: {}{missing}){committed}",
                 finding.certainty.unwrap_or_default(),
                 finding.reason.unwrap_or_default()
             )

@@ -731,3 +731,64 @@ fn evidence_stays_as_it_was() {
         assert_eq!(evidence(&copy), before, "{name}");
     }
 }
+
+// Partitions without a segment, and numbers below zero.
+
+const PARTITION_COMMANDS: [&str; 7] = [
+    "lso",
+    "txns",
+    "producers",
+    "aborted",
+    "read",
+    "gaps",
+    "replay",
+];
+
+#[test]
+fn an_empty_partition_directory_is_said_to_be_empty() {
+    let (dir, _) = partition();
+    let empty = dir.path().join("payments-3");
+    fs::create_dir(&empty).unwrap();
+    let line = "payments-3: empty, no .log in use in it\n";
+    for command in PARTITION_COMMANDS {
+        // Alone it is the answer; beside others a note, said once.
+        let alone = run(dir.path(), [command, "payments-3"]);
+        let answer = (alone.status, alone.stdout.as_str(), alone.stderr.as_str());
+        assert_eq!(answer, (0, line, ""), "{command}");
+        let json = run(dir.path(), [command, "-o", "ndjson", "payments-3"]);
+        assert_eq!(json.stdout, "", "{command}");
+        assert!(json.stderr.contains(line), "{command}: {}", json.stderr);
+        let both = run(dir.path(), [command, "."]);
+        assert_eq!(
+            both.stderr.matches(line).count(),
+            1,
+            "{command}: {}",
+            both.stderr
+        );
+        assert!(
+            !both.stdout.contains("payments-3"),
+            "{command}: {}",
+            both.stdout
+        );
+        assert!(!both.stdout.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn numbers_and_times_may_be_negative() {
+    let (dir, _) = partition();
+    for option in ["--from-offset", "--producer-id", "--from-time", "--to-time"] {
+        let separate = run(dir.path(), ["dump", option, "-5", "orders-0"]);
+        let joined = run(dir.path(), ["dump", &format!("{option}=-5"), "orders-0"]);
+        assert_eq!(separate.stderr, "", "{option}");
+        assert_eq!(separate, joined, "{option}");
+    }
+    for command in ["lso", "txns", "producers", "aborted"] {
+        let separate = run(dir.path(), [command, "--now", "-5", "orders-0"]);
+        assert_eq!(
+            (separate.status, separate.stderr.as_str()),
+            (0, ""),
+            "{command}"
+        );
+    }
+}

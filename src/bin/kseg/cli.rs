@@ -142,10 +142,10 @@ pub(crate) struct StateArgs {
     #[arg(long)]
     pub(crate) from_scratch: bool,
     /// The state after all batches below this offset, instead of at the log end
-    #[arg(long, value_name = "OFFSET")]
+    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
     pub(crate) at_offset: Option<i64>,
     /// The clock, in milliseconds or RFC 3339: producers too old by it are left out
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_time)]
     pub(crate) now: Option<i64>,
     /// Age at which a broker forgets a producer (producer.id.expiration.ms)
     #[arg(long, value_name = "MS", default_value_t = 86_400_000)]
@@ -185,19 +185,19 @@ pub(crate) struct PartitionFilterArgs {
 #[command(next_help_heading = "Filters")]
 pub(crate) struct BatchFilterArgs {
     /// Only this producer
-    #[arg(long, value_name = "ID")]
+    #[arg(long, allow_negative_numbers = true, value_name = "ID")]
     pub(crate) producer_id: Option<i64>,
     /// Begin at this offset
-    #[arg(long, value_name = "OFFSET")]
+    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
     pub(crate) from_offset: Option<i64>,
     /// End before this offset
-    #[arg(long, value_name = "OFFSET")]
+    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
     pub(crate) to_offset: Option<i64>,
     /// Begin at this time: milliseconds or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_time)]
     pub(crate) from_time: Option<i64>,
     /// End before this time: milliseconds or RFC 3339
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_time)]
     pub(crate) to_time: Option<i64>,
 }
 

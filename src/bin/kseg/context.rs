@@ -1,14 +1,14 @@
 //! What every command shares: where output goes, how it looks, and what went wrong so far.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use kseg::log::{Error, Io};
 
 use crate::cli::{Color, GlobalArgs, OutputFormat};
 use crate::render::Style;
-use crate::render::text::printable;
+use crate::render::text::{plural, printable};
 
 /// Bytes gathered before they are written.
 const BUFFER_SIZE: usize = 64 * 1024;
@@ -130,6 +130,34 @@ impl Context {
             "vanished while reading"
         };
         self.warn(&format!("{}: {what}", path.display()));
+    }
+
+    /// Says which partitions have no segment: in a table that has nothing else to say, else beside
+    /// the answer.
+    ///
+    /// # Errors
+    /// If standard output cannot be written to.
+    pub(crate) fn empty_partitions(&mut self, paths: &[PathBuf], is_all: bool) -> io::Result<()> {
+        const MAX_NAMED: usize = 8;
+        let is_answer = is_all && self.format == OutputFormat::Table;
+        let mut say = |line: String| -> io::Result<()> {
+            if is_answer {
+                return writeln!(self.out, "{}", printable(&line));
+            }
+            say("note", &line);
+            Ok(())
+        };
+        for path in paths.iter().take(MAX_NAMED) {
+            say(format!("{}: empty, no .log in use in it", path.display()))?;
+        }
+        let more = paths.len().saturating_sub(MAX_NAMED);
+        if more > 0 {
+            say(format!(
+                "{} empty as well",
+                plural(more as u64, "more is", "more are")
+            ))?;
+        }
+        Ok(())
     }
 
     /// The exit code for what a command came to.

@@ -1,5 +1,6 @@
 //! The PATHs of a command: what they are, and the partitions and files in them that are wanted.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
@@ -17,6 +18,8 @@ pub(crate) struct Inputs {
     filter: Filter,
     collects: bool,
     takes_files: bool,
+    /// Whether it has been said which partitions are empty: some commands look twice.
+    has_told_empty: Cell<bool>,
 }
 
 /// One partition directory and what the checkpoints beside it say.
@@ -42,6 +45,7 @@ impl Inputs {
             filter,
             collects: false,
             takes_files: false,
+            has_told_empty: Cell::new(false),
         }
     }
 
@@ -100,7 +104,8 @@ impl Inputs {
     }
 
     /// [`Inputs::for_each`] for commands about partitions: a file that is none is complained of,
-    /// and what lies beside the partitions of a log directory is passed over.
+    /// what lies beside the partitions of a log directory is passed over, and a directory without
+    /// any segment is said to be empty.
     ///
     /// # Errors
     /// As [`Inputs::for_each`].
@@ -109,14 +114,26 @@ impl Inputs {
         context: &mut Context,
         mut visit: impl FnMut(&PartitionInput<'_>, &mut Context) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        let (mut empty, mut others) = (Vec::new(), 0_u64);
         self.for_each(context, |input, context| match input {
             Input::LogDir(_) => Ok(()),
             Input::File(path) => {
                 context.not_a_directory(path);
                 Ok(())
             }
-            Input::Partition(partition) => visit(partition, context),
-        })
+            Input::Partition(partition) if partition.dir.segments.is_empty() => {
+                empty.push(partition.dir.path.clone());
+                Ok(())
+            }
+            Input::Partition(partition) => {
+                others += 1;
+                visit(partition, context)
+            }
+        })?;
+        if !self.has_told_empty.replace(true) {
+            context.empty_partitions(&empty, others == 0)?;
+        }
+        Ok(())
     }
 
     fn file(

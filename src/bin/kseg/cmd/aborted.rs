@@ -18,6 +18,7 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, optional, optional_time, plural};
 
@@ -57,13 +58,28 @@ pub(crate) struct AbortedArgs {
     #[command(flatten)]
     partitions: PartitionFilterArgs,
     /// Only this producer
-    #[arg(long, value_name = "ID", help_heading = "Filters")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "ID",
+        help_heading = "Filters"
+    )]
     producer_id: Option<i64>,
     /// What the log answers from this offset on
-    #[arg(long, value_name = "OFFSET", help_heading = "Filters")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "OFFSET",
+        help_heading = "Filters"
+    )]
     from_offset: Option<i64>,
     /// What the log answers for transactions that begin before this offset
-    #[arg(long, value_name = "OFFSET", help_heading = "Filters")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "OFFSET",
+        help_heading = "Filters"
+    )]
     to_offset: Option<i64>,
 }
 
@@ -332,7 +348,8 @@ fn stats(inputs: &Inputs, state: StateOptions, context: &mut Context) -> anyhow:
         None => {
             totals.print(context)?;
             writeln!(context.out)?;
-            table.print(&mut context.out, context.style)?;
+            let hidden = table.print(&mut context.out, context.style)?;
+            note_hidden(hidden, &mut context.out)?;
         }
     }
     Ok(if totals.disagreeing > 0 {
@@ -430,14 +447,7 @@ fn list(inputs: &Inputs, options: &AbortedOptions, context: &mut Context) -> any
         },
         |_, _| Ok(()),
     )?;
-    if listing.hidden() > 0 {
-        let columns = plural(listing.hidden() as u64, "column does", "columns do");
-        writeln!(
-            context.out,
-            "\n{columns} not fit the terminal; -o json has everything"
-        )?;
-    }
-    Ok(())
+    Ok(note_hidden(listing.hidden(), &mut context.out)?)
 }
 
 fn cells(row: &AbortedRow<'_>) -> Vec<String> {

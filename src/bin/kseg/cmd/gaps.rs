@@ -14,6 +14,7 @@ use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::Left;
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{count, plural, printable};
 
@@ -313,12 +314,5 @@ fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyh
             "{batches} more may be duplicates and were not looked up; --producer-id narrows it"
         )?;
     }
-    if hidden > 0 {
-        let columns = plural(hidden as u64, "column does", "columns do");
-        writeln!(
-            context.out,
-            "{columns} not fit the terminal; -o json has everything"
-        )?;
-    }
-    Ok(())
+    Ok(note_hidden(hidden, &mut context.out)?)
 }

@@ -10,8 +10,9 @@ use crate::context::{Context, Status};
 use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
-use crate::render::text::{bytes, count, optional, optional_time, plural, printable};
+use crate::render::text::{bytes, count, optional, optional_time, printable};
 
 /// List the partitions in a directory, with offsets, sizes, counts and times
 ///
@@ -117,14 +118,7 @@ fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
         print_segments(row, context)?;
         print_files(row, context)?;
     }
-    if hidden > 0 {
-        let columns = plural(hidden as u64, "column does", "columns do");
-        writeln!(
-            context.out,
-            "\n{columns} not fit the terminal; -o json has everything"
-        )?;
-    }
-    Ok(())
+    Ok(note_hidden(hidden, &mut context.out)?)
 }
 
 /// The answer in one line, and a line for each partition that needs a look.

@@ -11,6 +11,7 @@ use crate::coordinators::Coordinators;
 use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{count, plural, printable, time};
 
@@ -36,7 +37,7 @@ pub(crate) struct LsoArgs {
     #[arg(long)]
     all: bool,
     /// The high watermark, where you know better than the checkpoint
-    #[arg(long, value_name = "OFFSET")]
+    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
     high_watermark: Option<i64>,
     #[command(flatten)]
     state: StateArgs,
@@ -80,10 +81,10 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
 const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
     SummaryColumn::new("LSO", Right, 0),
-    SummaryColumn::new("HIGH WATERMARK", Right, 0),
+    SummaryColumn::new("HIGH WATERMARK", Right, 1),
     SummaryColumn::new("BEHIND", Right, 0),
-    SummaryColumn::new("LOG START", Right, 2),
-    SummaryColumn::new("LOG END", Right, 1),
+    SummaryColumn::new("LOG START", Right, 3),
+    SummaryColumn::new("LOG END", Right, 2),
     SummaryColumn::new("HELD BY", Left, 0),
 ];
 
@@ -107,6 +108,7 @@ fn print_table(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Res
         .iter()
         .filter(|row| all || row.held_by.is_some() || row.difference.is_some() || is_waiting(row))
         .collect();
+    let mut hidden = 0;
     if !shown.is_empty() {
         writeln!(context.out)?;
         let mut table = Summary::new(COLUMNS);
@@ -114,10 +116,11 @@ fn print_table(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Res
             table.row(cells(row));
         }
         let style = context.style;
-        table.print(&mut context.out, style)?;
+        hidden = table.print(&mut context.out, style)?;
     }
     print_notes(&shown, context)?;
-    print_sources(rows, all, context)
+    print_sources(rows, all, context)?;
+    Ok(note_hidden(hidden, &mut context.out)?)
 }
 
 fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::text::{count, optional, optional_time, plural, printable};
 
 /// Show what the broker knows of each producer
@@ -45,7 +46,12 @@ pub(crate) struct ProducersArgs {
     #[command(flatten)]
     partitions: PartitionFilterArgs,
     /// Only this producer
-    #[arg(long, value_name = "ID", help_heading = "Filters")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "ID",
+        help_heading = "Filters"
+    )]
     producer_id: Option<i64>,
 }
 
@@ -202,7 +208,8 @@ impl Printer {
             }
             listing.row(&mut context.out, &producer_cells(&row))?;
             anyhow::Ok(())
-        })
+        })?;
+        Ok(note_hidden(listing.hidden(), &mut context.out)?)
     }
 
     fn statistics(&mut self, row: StatisticsRow, context: &mut Context) -> anyhow::Result<()> {

@@ -54,7 +54,7 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_MAX_BATCH_BYTES)]
     max_batch_bytes: usize,
     /// The high watermark, where you know better than the checkpoint
-    #[arg(long, value_name = "OFFSET")]
+    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
     high_watermark: Option<i64>,
     /// Use no snapshot: the last stable offset that the log alone gives
     #[arg(long)]

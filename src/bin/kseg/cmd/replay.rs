@@ -17,6 +17,7 @@ use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
 use crate::render::text::{count, plural, printable};
 
@@ -70,7 +71,12 @@ struct QuestionArgs {
     #[arg(long, value_name = "S", requires_all = ["producer_id", "producer_epoch"])]
     base_sequence: Option<i32>,
     /// Its producer epoch
-    #[arg(long, value_name = "E", requires = "base_sequence")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "E",
+        requires = "base_sequence"
+    )]
     producer_epoch: Option<i16>,
     /// How many records it has
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -80,7 +86,12 @@ struct QuestionArgs {
     #[arg(long, requires = "base_sequence")]
     transactional: bool,
     /// The batch that holds this offset, sent again
-    #[arg(long, value_name = "OFFSET", conflicts_with = "base_sequence")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "OFFSET",
+        conflicts_with = "base_sequence"
+    )]
     retry: Option<i64>,
     /// A JSON array of scenario steps (append, endTxnMarker), put to the log one after another
     #[arg(long, value_name = "FILE", conflicts_with_all = ["base_sequence", "retry"])]
@@ -95,14 +106,14 @@ struct StateArgs {
     #[arg(long)]
     from_scratch: bool,
     /// The log as it was when this was its end
-    #[arg(long, value_name = "OFFSET")]
+    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
     at_offset: Option<i64>,
     /// transaction.version of markers and clients; of logged batches 1 unless given, of requests
     /// that do not say theirs 2 in a file and 1 else
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(0..=2))]
     transaction_version: Option<i16>,
     /// The clock: milliseconds or RFC 3339; a restart then drops producers that are too old
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_time)]
     now: Option<i64>,
     /// How long a producer may be idle before a broker forgets it
     #[arg(long, value_name = "MS", default_value_t = 86_400_000)]
@@ -433,14 +444,7 @@ fn print_explained(answers: &[Logged], hidden: usize, context: &mut Context) -> 
         context.out,
         "\nin the log all the same because of: {words}\n--all lists every batch"
     )?;
-    if hidden > 0 {
-        let columns = plural(hidden as u64, "column does", "columns do");
-        writeln!(
-            context.out,
-            "{columns} not fit the terminal; -o json has everything"
-        )?;
-    }
-    Ok(())
+    Ok(note_hidden(hidden, &mut context.out)?)
 }
 
 fn name(dir: &PartitionDir) -> String {

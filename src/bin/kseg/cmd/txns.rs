@@ -14,6 +14,7 @@ use crate::coordinators::{Coordinators, warn_unread};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Listing;
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::text::{count, plural};
 use crate::render::txns_table::{ENDED_COLUMNS, Totals, ended_cells, notes};
 
@@ -214,13 +215,7 @@ fn table(
         };
         hidden = hidden.max(list_ended(&inputs, &ended, context)?);
     }
-    if hidden > 0 {
-        writeln!(
-            context.out,
-            "\nsome columns do not fit the terminal; -o json has everything"
-        )?;
-    }
-    Ok(())
+    Ok(note_hidden(hidden, &mut context.out)?)
 }
 
 fn list_ended(

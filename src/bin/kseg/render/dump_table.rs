@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use kseg::report::dump::{BatchRow, DamageRow, DumpRow, RecordRow};
 
-use super::Style;
 use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
 use super::record_lines::{RecordCells, RecordLines};
-use super::text::{bytes, optional, plural, printable, time};
+use super::text::{bytes, optional, printable, time};
+use super::{Style, note_hidden};
 
 const BATCH_COLUMNS: &[Column] = &[
     Column::new("OFFSETS", 13, Right, 0),
@@ -170,14 +170,7 @@ impl DumpTable {
         if self.is_filtered && self.files == 0 {
             writeln!(out, "no rows pass the filter")?;
         }
-        if self.hidden > 0 {
-            let columns = plural(self.hidden as u64, "column does", "columns do");
-            writeln!(
-                out,
-                "\n{columns} not fit the terminal; -o json has everything"
-            )?;
-        }
-        Ok(())
+        note_hidden(self.hidden, out)
     }
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -12,6 +12,20 @@ pub(crate) mod summary;
 pub(crate) mod text;
 pub(crate) mod txns_table;
 
+use std::io::{self, Write};
+
+/// Says how many columns a table was too wide for, if it was.
+pub(crate) fn note_hidden(hidden: usize, out: &mut impl Write) -> io::Result<()> {
+    if hidden > 0 {
+        let columns = text::plural(hidden as u64, "column does", "columns do");
+        writeln!(
+            out,
+            "\n{columns} not fit the terminal; -o json has everything"
+        )?;
+    }
+    Ok(())
+}
+
 /// How tables look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::read::{ReadBounds, ReadCountRow, ReadRow, ReadSummary};
 
-use super::Style;
 use super::columns::Align::{Left, Right};
 use super::record_lines::{RecordCells, RecordLines};
 use super::summary::{Summary, SummaryColumn};
 use super::text::{count, optional, plural, printable};
+use super::{Style, note_hidden};
 
 const COUNT_COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
@@ -148,13 +148,6 @@ impl ReadTable {
             ]);
         }
         let hidden = table.print(out, self.style)?;
-        if hidden > 0 {
-            let columns = plural(hidden as u64, "column does", "columns do");
-            writeln!(
-                out,
-                "\n{columns} not fit the terminal; -o json has everything"
-            )?;
-        }
-        Ok(())
+        note_hidden(hidden, out)
     }
 }

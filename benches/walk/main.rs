@@ -4,6 +4,7 @@
 //! walk                           a smoke test: small data in a temporary folder
 //! walk generate DIR [DIVISOR]    the data sets, each divided by DIVISOR in size
 //! walk measure FILE...           all walks over these segments
+//! walk folds PARTITION...        what the answers of commands cost beside their walk
 //! ```
 #![expect(
     clippy::print_stdout,
@@ -12,6 +13,7 @@
 )]
 
 mod cpu;
+mod folds;
 mod generate;
 mod kseg_walk;
 mod limits;
@@ -39,7 +41,12 @@ fn main() -> ExitCode {
         ["measure", files @ ..] if !files.is_empty() => {
             measure::all(&files.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
-        _ => Err("usage: walk [generate DIR [DIVISOR] | measure FILE...]".into()),
+        ["folds", partitions @ ..] if !partitions.is_empty() => {
+            folds::all(&partitions.iter().map(PathBuf::from).collect::<Vec<_>>())
+        }
+        _ => Err(
+            "usage: walk [generate DIR [DIVISOR] | measure FILE... | folds PARTITION...]".into(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,5 +61,7 @@ fn main() -> ExitCode {
 fn smoke_test() -> Result<()> {
     let folder = tempfile::tempdir()?;
     generate::all(folder.path(), 256)?;
-    measure::all(&generate::segments(folder.path())?)
+    let segments = generate::segments(folder.path())?;
+    measure::all(&segments)?;
+    folds::all(&folds::partitions(&segments))
 }

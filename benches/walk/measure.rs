@@ -13,8 +13,8 @@ const RUNS: usize = 5;
 
 /// What one walk took.
 #[derive(Clone, Copy)]
-struct Times {
-    cpu: Duration,
+pub(crate) struct Times {
+    pub(crate) cpu: Duration,
     wall: Duration,
 }
 
@@ -97,7 +97,7 @@ fn kseg_walks() -> [KsegWalk; 7] {
 }
 
 /// The least of several runs: what else the machine does can only add to it.
-fn least(mut run: impl FnMut() -> Result<u64>) -> Result<Times> {
+pub(crate) fn least(mut run: impl FnMut() -> Result<u64>) -> Result<Times> {
     let mut least = Times {
         cpu: Duration::MAX,
         wall: Duration::MAX,

@@ -358,39 +358,32 @@ impl Told<'_> {
                 known,
                 next_sequence,
             } => {
+                let now = self.header.producer_epoch();
+                let class = GapClass::EpochRaised;
                 found.push(Finding {
                     producer: Some((self.header.producer_id(), known)),
                     sequences: Some((next_sequence, next_sequence)),
-                    detail: Detail::Epochs {
-                        previous: i32::from(known),
-                        found: i32::from(self.header.producer_epoch()),
-                    },
-                    ..self.finding(GapKind::Missing, GapClass::EpochRaised)
+                    ..self.epochs(GapKind::Missing, class, known.into(), now.into())
                 });
             }
             SequenceFinding::EpochRegression { known } => {
-                let finding = self.finding(GapKind::EpochRegression, GapClass::ExpiredOrLostState);
-                found.push(Finding {
-                    detail: Detail::Epochs {
-                        previous: i32::from(known),
-                        found: i32::from(self.header.producer_epoch()),
-                    },
-                    ..finding
-                });
+                let now = self.header.producer_epoch();
+                let class = GapClass::ExpiredOrLostState;
+                let kind = GapKind::EpochRegression;
+                found.push(self.epochs(kind, class, known.into(), now.into()));
             }
-            SequenceFinding::CoordinatorEpochRegression {
-                known: previous,
-                found: now,
-            } => {
+            SequenceFinding::CoordinatorEpochRegression { known, found: now } => {
                 let class = GapClass::CoordinatorEpochRegression;
-                found.push(Finding {
-                    detail: Detail::Epochs {
-                        previous,
-                        found: now,
-                    },
-                    ..self.finding(GapKind::EpochRegression, class)
-                });
+                found.push(self.epochs(GapKind::EpochRegression, class, known, now));
             }
+        }
+    }
+
+    /// A finding about an epoch and the one before it.
+    fn epochs(&self, kind: GapKind, class: GapClass, previous: i32, found: i32) -> Finding {
+        Finding {
+            detail: Detail::Epochs { previous, found },
+            ..self.finding(kind, class)
         }
     }
 

@@ -713,9 +713,16 @@ mod tests {
 
     #[test]
     fn same_batch_under_a_new_epoch_is_told() {
+        // The answer to the first request was lost, not the request.
         assert_eq!(
             findings(&[(0, 0, 1), (1, 0, 1), (1, 1, 1)]),
-            [SequenceFinding::MaybeStoredAgain { earlier_offset: 0 }]
+            [
+                SequenceFinding::EpochRaised {
+                    known: 0,
+                    next_sequence: 1
+                },
+                SequenceFinding::MaybeStoredAgain { earlier_offset: 0 }
+            ]
         );
     }
 

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench state -- 512`: 512 MiB of transactional batches of 400 bytes,
 //! ten data batches and a marker to a transaction; then a snapshot of a million producers. Time is
-//! the thread's own, so that other work on the machine counts as little as possible. Without a number
-//! of MiB it is a smoke test.
+//! the thread's own, so that other work on the machine counts as little as possible. Without a
+//! number of MiB it is a smoke test.
 
 #![allow(
     clippy::unwrap_used,

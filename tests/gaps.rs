@@ -129,8 +129,8 @@ fn incident_sequences_that_were_never_stored_are_named() {
     assert!(compared >= 1);
 }
 
-/// Wherever a client is said to have gone on under a new epoch, the last sequence before is the last
-/// one of that epoch in the log.
+/// Wherever a client is said to have gone on under a new epoch, the last sequence before is the
+/// last one of that epoch in the log.
 #[test]
 fn nothing_is_stored_from_where_a_client_raised_its_epoch() {
     let mut compared = 0;

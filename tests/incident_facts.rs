@@ -1,5 +1,5 @@
-//! Facts of the incidents that `ls`, `dump`, `producers`, `lso` and `txns` give, asked of the program
-//! itself. Which incident has which fact its `expected.json` says; none is named here.
+//! Facts of the incidents that `ls`, `dump`, `producers`, `lso` and `txns` give, asked of the
+//! program itself. Which incident has which fact its `expected.json` says; none is named here.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

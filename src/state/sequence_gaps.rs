@@ -68,9 +68,9 @@ pub enum SequenceFinding {
     Behind,
     /// The batch fills a gap that a later one had left.
     Reordered,
-    /// A client without transactions goes on under a higher epoch, and nothing of the epoch before is
-    /// in the log from a sequence on. It does so only when it gave up a request: it never got an
-    /// answer, or was refused for its sequence. That may have been in another partition
+    /// A client without transactions goes on under a higher epoch, and nothing of the epoch before
+    /// is in the log from a sequence on. It does so only when it gave up a request: it never got
+    /// an answer, or was refused for its sequence. That may have been in another partition
     /// (`TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`, KIP-360).
     EpochRaised {
         /// The epoch before.

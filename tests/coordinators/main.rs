@@ -1,5 +1,6 @@
 //! `__transaction_state` and `__consumer_offsets` against Kafka: what the live brokers listed,
-//! described and gave for groups beside the fixtures, and the facts of the incidents. Nothing is named here but keys of those files.
+//! described and gave for groups beside the fixtures, and the facts of the incidents. Nothing is
+//! named here but keys of those files.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

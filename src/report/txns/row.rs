@@ -135,8 +135,9 @@ pub struct TxnFinding {
     pub log_start_offset: Option<i64>,
     /// The one offset that is not there.
     pub missing_offset: Option<i64>,
-    /// First and last offset of the records before a missing marker. The transaction's COMMIT counts
-    /// for them as well, though the marker may have been an ABORT; null if there is no COMMIT.
+    /// First and last offset of the records before a missing marker. The transaction's COMMIT
+    /// counts for them as well, though the marker may have been an ABORT; null if there is no
+    /// COMMIT.
     pub records_wrongly_committed: Option<(i64, i64)>,
     /// `certain` or `suspected`.
     pub certainty: Option<&'static str>,

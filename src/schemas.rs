@@ -4,9 +4,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
 use crate::append::scenario::WriteRow;
-use crate::report::aborted::AbortedRow;
-use crate::report::diff::DiffRow;
 use crate::report::aborted::AbortedResult;
+use crate::report::diff::DiffRow;
 use crate::report::dump::DumpRow;
 use crate::report::gaps::GapRow;
 use crate::report::ls::LsRow;

@@ -14,7 +14,7 @@ use crate::log::Error;
 use crate::log::batches::{Batch, Entry};
 use crate::log::partition_walk::SegmentAt;
 use crate::state::{
-    AbortedTxnRow, ProducerSnapshotRow, ProducerStateManager, TxnMetadata, recover_batch,
+    AbortedTxnRow, ProducerSnapshotRow, ProducerStateManager, Refusal, TxnMetadata, recover_batch,
 };
 
 /// Places noted within one transaction where a marker may be missing; more are only counted. A
@@ -215,6 +215,7 @@ pub struct TransactionFold {
     last_used: usize,
     holes: Holes,
     refused: u64,
+    last_refusal: Option<Refusal>,
     high_watermark: Option<i64>,
     ended: Option<EndedTxn>,
 }
@@ -326,6 +327,12 @@ impl TransactionFold {
         self.refused
     }
 
+    /// The rule that the newest of them breaks.
+    #[must_use]
+    pub fn last_refusal(&self) -> Option<Refusal> {
+        self.last_refusal
+    }
+
     /// The open transaction of a producer.
     #[must_use]
     pub fn open(&self, producer_id: i64) -> Option<&Transaction> {
@@ -398,11 +405,14 @@ impl TransactionFold {
         header: &RecordBatchHeader,
         marker: Option<EndTransactionMarker>,
     ) -> Option<Option<AbortedTxnRow>> {
-        let recovered = recover_batch(&mut self.manager, header, marker).ok();
-        if recovered.is_none() {
-            self.refused += 1;
+        match recover_batch(&mut self.manager, header, marker) {
+            Ok(row) => Some(row),
+            Err(refusal) => {
+                self.refused += 1;
+                self.last_refusal = Some(refusal);
+                None
+            }
         }
-        recovered
     }
 
     #[inline]

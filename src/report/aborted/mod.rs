@@ -111,17 +111,7 @@ pub fn aborted_partition<E: From<Error>>(
     };
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
     let (fold, _) = begin(dir, log_start_offset, options.state)?;
-    let mut comparison = Comparison {
-        dir,
-        options,
-        log_start_offset,
-        fold,
-        segment: Segment::default(),
-        end: first.base_offset,
-        summary: AbortedSummary::default(),
-        is_complete: false,
-        emit,
-    };
+    let mut comparison = Comparison::new(dir, options, log_start_offset, fold, emit);
     for (index, segment) in dir.segments.iter().enumerate() {
         if !comparison.segment(index, segment)? {
             break;
@@ -136,11 +126,13 @@ const STARTS_LATE: &str = "txnindex-entry-starts-late";
 const TORN: &str = "txnindex-entry-torn";
 const UNREADABLE: &str = "txnindex-entry-unreadable";
 
-struct Comparison<'a, F> {
+/// Compares the `.txnindex` files with the transactions of the log, segment by segment, for whoever
+/// walks the entries.
+pub(super) struct Comparison<'a, F> {
     dir: &'a PartitionDir,
     options: &'a AbortedOptions,
     log_start_offset: i64,
-    fold: TransactionFold,
+    pub(super) fold: TransactionFold,
     segment: Segment,
     end: i64,
     summary: AbortedSummary,
@@ -154,6 +146,34 @@ where
     E: From<Error>,
     F: FnMut(&AbortedRow<'_>) -> Result<(), E>,
 {
+    /// Before the first entry of the log; `fold` is what [`begin`] gives.
+    pub(super) fn new(
+        dir: &'a PartitionDir,
+        options: &'a AbortedOptions,
+        log_start_offset: i64,
+        fold: TransactionFold,
+        emit: F,
+    ) -> Self {
+        Self {
+            dir,
+            options,
+            log_start_offset,
+            fold,
+            segment: Segment::default(),
+            end: dir.segments.first().map_or(0, |first| first.base_offset),
+            summary: AbortedSummary::default(),
+            is_complete: false,
+            emit,
+        }
+    }
+
+    /// Before the first entry of a segment: reads its index.
+    pub(super) fn enter(&mut self, index: usize, files: &SegmentFiles) -> Result<(), Error> {
+        self.segment = read_index(self.dir, index, files, self.options.state.io)?;
+        self.summary.in_index += self.segment.rows.len() as u64;
+        Ok(())
+    }
+
     /// Compares one segment; returns whether to go on.
     fn segment(&mut self, index: usize, files: &SegmentFiles) -> Result<bool, E> {
         let io = self.options.state.io;
@@ -161,8 +181,7 @@ where
             self.summary.vanished += 1;
             return Ok(true);
         };
-        self.segment = read_index(self.dir, index, files, io)?;
-        self.summary.in_index += self.segment.rows.len() as u64;
+        self.enter(index, files)?;
         let limit = self.options.state.at_offset.unwrap_or(i64::MAX);
         let at = SegmentAt {
             index,
@@ -185,15 +204,19 @@ where
             self.look_again(files, &opened.file)?;
         }
         self.dir.check_not_cut()?;
-        self.finish_segment()?;
+        self.finish_segment(limit)?;
         Ok(goes_on)
     }
 
+    /// Takes in the next entry of the segment; what it did is as [`TransactionFold::take`] says.
     #[inline]
-    fn entry(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<(), Error> {
+    pub(super) fn entry(
+        &mut self,
+        at: SegmentAt<'_>,
+        entry: &Entry<'_>,
+    ) -> Result<TxnEvent, Error> {
         let Some(last_offset) = last_offset(entry) else {
-            self.fold.take(at, entry)?;
-            return Ok(());
+            return self.fold.take(at, entry);
         };
         let mut base_offset = last_offset;
         if let Entry::Batch(batch) = entry {
@@ -203,12 +226,12 @@ where
         self.end = self.end.max(last_offset.wrapping_add(1));
         if self.options.state.from_scratch && last_offset < self.log_start_offset {
             self.index_rows_below(last_offset.wrapping_add(1), None);
-            return Ok(());
+            return Ok(TxnEvent::Nothing);
         }
         let event = self.fold.take(at, entry)?;
         self.index_rows_below(base_offset, None);
         if event == TxnEvent::Nothing && !self.has_index_row_below(last_offset.wrapping_add(1)) {
-            return Ok(());
+            return Ok(event);
         }
         let mut marker = None;
         if let (TxnEvent::Ended | TxnEvent::EmptyTransaction, Some(ended)) =
@@ -231,7 +254,7 @@ where
             }
         }
         self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
-        Ok(())
+        Ok(event)
     }
 
     /// An aborted transaction ends here: its row should be the next of the index.
@@ -354,7 +377,8 @@ where
 
     /// Looks up what a difference shows or hides, and hands
     /// the rows out.
-    fn finish_segment(&mut self) -> Result<(), E> {
+    pub(super) fn finish_segment(&mut self, limit: i64) -> Result<(), E> {
+        self.index_rows_below(limit, None);
         let mut found = std::mem::take(&mut self.segment.found);
         look_up_disputed(self.dir, self.options.state.io, &mut found)?;
         for found in &mut found {

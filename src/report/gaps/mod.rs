@@ -76,19 +76,9 @@ pub fn find_gaps<E: From<Error>>(
         alarms: 0,
     };
     let mut found = Vec::new();
-    let mut fold = Fold {
-        offsets: Offsets::new(dir, options.io, checkpoints, &mut found),
-        sequences: sequences(dir),
-        pending: Vec::new(),
-        repeats: Repeats::default(),
-    };
-    let snapshot = if options.from_scratch {
-        None
-    } else {
-        fold.load_first_snapshot(dir, options.io)?
-    };
+    let mut fold = GapFold::begin(dir, checkpoints, options, &mut found)?;
     let vanished = walk_partition(dir, options.io, 0, |at, entry| {
-        fold.entry(at, entry, &mut found)?;
+        fold.entry(at, &entry, &mut found)?;
         if !found.is_empty() {
             out.hand_out(&mut found)?;
         }
@@ -100,21 +90,11 @@ pub fn find_gaps<E: From<Error>>(
             path: dir.path.clone(),
         }));
     }
-    fold.offsets.finish(&mut found)?;
-    found.append(&mut fold.pending);
+    let mut summary = fold.finish(&mut found)?;
     out.hand_out(&mut found)?;
-    let unresolved = fold.repeats.unresolved;
-    fold.repeats.resolve(dir, options.io, &mut found)?;
-    out.hand_out(&mut found)?;
-    Ok(GapSummary {
-        log_start_offset: fold.offsets.log_start_offset,
-        log_end_offset: fold.offsets.next_offset,
-        snapshot,
-        producers: fold.sequences.producer_id_count(),
-        alarms: out.alarms,
-        vanished,
-        unresolved,
-    })
+    summary.alarms = out.alarms;
+    summary.vanished = vanished;
+    Ok(summary)
 }
 
 fn sequences(dir: &PartitionDir) -> SequenceGaps {
@@ -158,7 +138,11 @@ impl<F> Out<'_, F> {
     }
 }
 
-struct Fold<'d> {
+/// The pass over a partition's entries, for whoever walks them.
+pub(super) struct GapFold<'d> {
+    dir: &'d PartitionDir,
+    io: Io,
+    snapshot: Option<i64>,
     offsets: Offsets<'d>,
     sequences: SequenceGaps,
     /// Missing sequences that may come later.
@@ -166,7 +150,50 @@ struct Fold<'d> {
     repeats: Repeats,
 }
 
-impl Fold<'_> {
+impl<'d> GapFold<'d> {
+    /// Before the first entry. What is known by then is put into `found`.
+    pub(super) fn begin(
+        dir: &'d PartitionDir,
+        checkpoints: CheckpointedOffsets,
+        options: &GapOptions,
+        found: &mut Vec<Finding>,
+    ) -> Result<Self, Error> {
+        let mut fold = Self {
+            dir,
+            io: options.io,
+            snapshot: None,
+            offsets: Offsets::new(dir, options.io, checkpoints, found),
+            sequences: sequences(dir),
+            pending: Vec::new(),
+            repeats: Repeats::default(),
+        };
+        if !options.from_scratch {
+            fold.snapshot = fold.load_first_snapshot(dir, options.io)?;
+        }
+        Ok(fold)
+    }
+
+    /// After the last entry: what only the end, or a second look, tells.
+    pub(super) fn finish(mut self, found: &mut Vec<Finding>) -> Result<GapSummary, Error> {
+        self.offsets.finish(found)?;
+        found.append(&mut self.pending);
+        let unresolved = self.repeats.unresolved;
+        self.repeats.resolve(self.dir, self.io, found)?;
+        Ok(GapSummary {
+            log_start_offset: self.offsets.log_start_offset,
+            log_end_offset: self.offsets.next_offset,
+            snapshot: self.snapshot,
+            producers: self.sequences.producer_id_count(),
+            unresolved,
+            ..GapSummary::default()
+        })
+    }
+
+    /// The offset behind the highest so far.
+    pub(super) fn next_offset(&self) -> i64 {
+        self.offsets.next_offset
+    }
+
     fn load_first_snapshot(&mut self, dir: &PartitionDir, io: Io) -> Result<Option<i64>, Error> {
         let Some(first) = dir.segments.first() else {
             return Ok(None);
@@ -180,19 +207,20 @@ impl Fold<'_> {
         }
     }
 
+    /// Takes in the next entry of the log.
     #[inline]
-    fn entry(
+    pub(super) fn entry(
         &mut self,
         at: SegmentAt<'_>,
-        entry: Entry<'_>,
+        entry: &Entry<'_>,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
         self.offsets.enter(at.index, found)?;
         match entry {
-            Entry::Batch(batch) => self.batch(at, &batch, found),
-            Entry::Legacy(entry) => self.legacy(at, &entry, found),
+            Entry::Batch(batch) => self.batch(at, batch, found),
+            Entry::Legacy(entry) => self.legacy(at, entry, found),
             Entry::Damage(damage) => {
-                self.offsets.damage(at.index, damage);
+                self.offsets.damage(at.index, *damage);
                 Ok(())
             }
         }

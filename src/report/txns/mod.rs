@@ -136,14 +136,7 @@ pub fn txns_partition<E: From<Error>>(
     let Some(first) = dir.segments.first() else {
         return Ok(None);
     };
-    let files: Vec<String> = dir
-        .segments
-        .iter()
-        .map(|segment| {
-            dir.file(segment.log)
-                .map_or_else(String::new, |it| it.name().into_owned())
-        })
-        .collect();
+    let files = log_names(dir);
     let mut rows = Rows {
         dir,
         files: &files,
@@ -158,6 +151,38 @@ pub fn txns_partition<E: From<Error>>(
     let log_end_offset = rows.walk(&mut fold, &mut emit)?;
     rows.open_ones(fold, checkpoints, is_seeded, log_end_offset, &mut emit)?;
     Ok(Some(rows.summary))
+}
+
+/// The open transactions after the last entry, for whoever has walked the log with a fold that
+/// [`begin`] gave: handed out as by [`txns_partition`].
+pub(super) fn open_transactions<E: From<Error>>(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: &TxnsOptions,
+    (fold, is_seeded): (TransactionFold, bool),
+    log_end_offset: i64,
+    mut emit: impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let first_base = dir.segments.first().map_or(0, |first| first.base_offset);
+    let mut rows = Rows {
+        dir,
+        files: &log_names(dir),
+        options,
+        log_start_offset: log_start_offset(first_base, checkpoints),
+        summary: TxnsSummary::default(),
+    };
+    rows.open_ones(fold, checkpoints, is_seeded, log_end_offset, &mut emit)
+}
+
+/// The names of the `.log` files, by place of their segments.
+fn log_names(dir: &PartitionDir) -> Vec<String> {
+    dir.segments
+        .iter()
+        .map(|segment| {
+            dir.file(segment.log)
+                .map_or_else(String::new, |it| it.name().into_owned())
+        })
+        .collect()
 }
 
 /// A fold at the beginning of the log, and whether it begins with a snapshot.

@@ -22,3 +22,4 @@ pub mod replay;
 pub mod transaction_state;
 pub mod transactions;
 pub mod txns;
+pub mod verify;

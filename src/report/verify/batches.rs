@@ -1,0 +1,296 @@
+//! What one batch says of itself: its checksum and the fields of its header, and with
+//! [`Depth::Records`] its records.
+//!
+//! Knows no batch before it, so stretches of a segment can be checked side by side.
+
+use super::finding::{Cost, Finding, Severity};
+use super::kind::Kind;
+use super::records;
+use super::start::Start;
+use crate::format::record_batch::{Attributes, CompressionType, RecordBatchHeader};
+use crate::log::Error;
+use crate::log::batches::{Batch, BatchWalk, Entry, LegacyEntry};
+use crate::log::partition_walk::OpenSegment;
+use crate::log::records::Unpacker;
+
+/// How closely batches are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Headers alone: no payload is read.
+    Headers,
+    /// Checksums too.
+    #[default]
+    Checksums,
+    /// Every record too.
+    Records,
+}
+
+/// What is the same for all batches of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentContext {
+    pub(super) index: usize,
+    pub(super) size_in_bytes: u64,
+    pub(super) start: Start,
+    /// The metadata log of KRaft, whose control batches have no producer.
+    pub(super) is_metadata_log: bool,
+    pub(super) depth: Depth,
+}
+
+/// Checks the batches that begin in a stretch of a segment without damage.
+pub(super) fn check_stretch(
+    segment: &OpenSegment,
+    context: &SegmentContext,
+    (from, to): (u64, u64),
+    unpacker: &mut Unpacker,
+) -> Result<Vec<Finding>, Error> {
+    let mut found = Vec::new();
+    let mut check = Check {
+        context,
+        file: &segment.name,
+        unpacker,
+        found: &mut found,
+    };
+    let mut walk = BatchWalk::starting_at(&segment.file, from);
+    while walk.position() < to
+        && let Some(entry) = walk.next_entry()
+    {
+        match entry? {
+            Entry::Batch(batch) => check.batch(&batch)?,
+            Entry::Legacy(entry) => check.legacy(&entry)?,
+            // The walk that handed out the stretch has told of it.
+            Entry::Damage(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+struct Check<'c> {
+    context: &'c SegmentContext,
+    file: &'c str,
+    unpacker: &'c mut Unpacker,
+    found: &'c mut Vec<Finding>,
+}
+
+impl Check<'_> {
+    #[inline]
+    fn batch(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
+        let header = batch.header;
+        if self.context.depth != Depth::Headers {
+            let computed = batch.compute_crc()?;
+            if computed != header.crc() && !batch.is_valid()? {
+                self.found.push(self.bad_crc(batch, computed));
+                // What the header says is in doubt, and the records cannot be trusted.
+                return Ok(());
+            }
+        }
+        if !is_plain(header) {
+            self.header(batch)?;
+        }
+        if self.context.depth == Depth::Records {
+            let found = records::check_batch(batch, self.unpacker)?;
+            self.add_all(batch.position, header.base_offset(), found);
+        }
+        Ok(())
+    }
+
+    fn legacy(&mut self, entry: &LegacyEntry<'_>) -> Result<(), Error> {
+        let header = entry.header;
+        if self.context.depth != Depth::Headers {
+            let computed = entry.compute_crc()?;
+            if computed != header.crc() && !entry.is_valid()? {
+                let place = (entry.position, entry.size_in_bytes());
+                let mut finding = self.bad_checksum(place, header.crc(), computed);
+                finding.offset = Some(header.offset());
+                finding.last_offset = Some(header.offset());
+                finding.next_offset = header.offset().checked_add(1);
+                self.found.push(finding);
+                return Ok(());
+            }
+        }
+        if self.context.depth == Depth::Records {
+            let found = records::check_legacy(entry, self.unpacker)?;
+            self.add_all(entry.position, header.offset(), found);
+        }
+        Ok(())
+    }
+
+    fn add_all(&mut self, position: u64, offset: i64, found: Vec<Finding>) {
+        for finding in found {
+            self.found.push(Finding {
+                file: Some(self.file.to_owned()),
+                position: Some(position),
+                offset: finding.offset.or(Some(offset)),
+                ..finding
+            });
+        }
+    }
+
+    #[cold]
+    fn bad_crc(&self, batch: &Batch<'_>, computed: u32) -> Finding {
+        let header = batch.header;
+        let place = (batch.position, batch.size_in_bytes());
+        let finding = self.bad_checksum(place, header.crc(), computed);
+        let lost = i64::from(header.last_offset_delta()).checked_add(1);
+        let count = header.records_count();
+        // Records the batch can hold at most, where the count itself cannot be right.
+        let records = u64::try_from(count).ok().filter(|_| count >= 0).into_iter();
+        let records = records.chain(lost.and_then(|it| u64::try_from(it).ok())).min();
+        let has_producer = header.has_producer_id();
+        Finding {
+            cost: Cost {
+                records,
+                transactions: Some(u64::from(
+                    has_producer && header.attributes().is_transactional(),
+                )),
+                producers: Some(u64::from(has_producer)),
+            },
+            ..of_header(header, finding)
+        }
+    }
+
+    fn bad_checksum(&self, (position, size): (u64, u64), stored: u32, computed: u32) -> Finding {
+        let context = self.context;
+        let is_tail = position + size == context.size_in_bytes && context.start.is_last(context.index);
+        let severity = if is_tail {
+            context.start.severity(context.index)
+        } else {
+            Severity::Corrupt
+        };
+        let left = context.size_in_bytes - position;
+        Finding {
+            file: Some(self.file.to_owned()),
+            position: Some(position),
+            expected: Some(format!("{computed:#010x}")),
+            found: Some(format!("{stored:#010x}")),
+            crc_stored: Some(stored),
+            crc_computed: Some(computed),
+            bytes: Some(size),
+            broker_action: format!(
+                "{}; fetches of it are answered and the consumer fails on it",
+                context.start.cut(context.index, position, left)
+            ),
+            next_step: Some(
+                "take the batch from another replica; a consumer can go on at nextOffset".to_owned(),
+            ),
+            ..Finding::new(
+                severity,
+                Kind::BadCrc,
+                format!("CRC is {stored:#010x}, computed {computed:#010x}"),
+            )
+        }
+    }
+
+    /// The rules about single headers, for a batch that is not simply a plain one.
+    #[cold]
+    fn header(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
+        let header = batch.header;
+        let attributes = header.attributes();
+        let count = header.records_count();
+        let delta = header.last_offset_delta();
+        if delta < 0 || count < 0 || i64::from(count) > i64::from(delta) + 1 {
+            self.add(
+                batch,
+                Kind::BadRecordCount,
+                "a count from 0 to last offset - base offset + 1",
+                format!("{count} records in {} offsets", i64::from(delta) + 1),
+            );
+        }
+        if attributes.0 & Attributes::UNUSED_MASK != 0
+            || attributes.compression_type().0 > CompressionType::ZSTD.0
+        {
+            let found = format!("attributes {:#06x}", attributes.0);
+            self.add(batch, Kind::UnknownAttributes, "bits 7 to 15 zero, a codec up to 4", found);
+        }
+        let is_control = attributes.is_control();
+        if header.has_producer_id() {
+            let lacks_sequence = !is_control && header.base_sequence() < 0;
+            if header.producer_epoch() < 0 || lacks_sequence {
+                let found = format!(
+                    "producer {} epoch {} sequence {}",
+                    header.producer_id(),
+                    header.producer_epoch(),
+                    header.base_sequence()
+                );
+                self.add(batch, Kind::BadProducerFields, "an epoch and a sequence", found);
+            }
+        } else if attributes.is_transactional() {
+            let found = format!("producer {}", header.producer_id());
+            self.add(batch, Kind::TransactionWithoutProducer, "a producer id", found);
+        }
+        if is_control && header.has_producer_id() {
+            self.marker(batch)?;
+        } else if is_control && !self.context.is_metadata_log {
+            let expected = "control batches with a producer";
+            self.add(batch, Kind::MisplacedControl, expected, "one without".to_owned());
+        }
+        Ok(())
+    }
+
+    fn marker(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
+        let count = batch.header.records_count();
+        if self.context.is_metadata_log {
+            let found = "one with a producer".to_owned();
+            self.add(batch, Kind::MisplacedControl, "control batches without producer", found);
+        } else if count != 0 && (count != 1 || batch.marker()?.is_none()) {
+            let what = match batch.control_record()? {
+                Some(record) => record.control_type.name(),
+                None => "no control record",
+            };
+            let found = format!("{count} records, first {what}");
+            self.add(batch, Kind::BadMarker, "one record, COMMIT or ABORT", found);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, batch: &Batch<'_>, kind: Kind, expected: &str, found: String) {
+        let finding = Finding {
+            file: Some(self.file.to_owned()),
+            position: Some(batch.position),
+            expected: Some(expected.to_owned()),
+            found: Some(found.clone()),
+            broker_action: "no start looks at it; a broker sends it to consumers as it is".to_owned(),
+            next_step: Some("compare with another replica: kseg diff".to_owned()),
+            ..Finding::new(
+                Severity::Corrupt,
+                kind,
+                format!("{}: {found}", kind.meaning()),
+            )
+        };
+        self.found.push(of_header(batch.header, finding));
+    }
+}
+
+/// Whether there is nothing about a header that a rule asks about: data, records as many as
+/// offsets, and what a producer has to have.
+#[inline]
+fn is_plain(header: &RecordBatchHeader) -> bool {
+    let attributes = header.attributes();
+    let unusual = Attributes::UNUSED_MASK | Attributes::CONTROL_FLAG_MASK;
+    let delta = header.last_offset_delta();
+    let has_producer = header.has_producer_id();
+    attributes.0 & unusual == 0
+        && attributes.compression_type().0 <= CompressionType::ZSTD.0
+        && delta >= 0
+        && header.records_count() >= 0
+        && i64::from(header.records_count()) <= i64::from(delta) + 1
+        && (!has_producer || header.producer_epoch() >= 0 && header.base_sequence() >= 0)
+        && (has_producer || !attributes.is_transactional())
+}
+
+/// A finding about a batch with what its header says.
+pub(super) fn of_header(header: &RecordBatchHeader, finding: Finding) -> Finding {
+    let producer = header.has_producer_id();
+    let sequence = header.base_sequence();
+    Finding {
+        offset: Some(header.base_offset()),
+        base_offset: Some(header.base_offset()),
+        last_offset: Some(header.last_offset()),
+        next_offset: Some(header.next_offset()),
+        producer_id: producer.then(|| header.producer_id()),
+        producer_epoch: producer.then(|| header.producer_epoch()),
+        base_sequence: (sequence >= 0).then_some(sequence),
+        last_sequence: (sequence >= 0).then(|| header.last_sequence()),
+        records_count: Some(header.records_count()),
+        ..finding
+    }
+}

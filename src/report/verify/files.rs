@@ -1,0 +1,238 @@
+//! The files of a partition directory by their names, and its small text files.
+//!
+//! Decides `LogLoader.removeTempFilesAndCollectSwapFiles`, `LocalLog.parseTopicPartitionName`.
+
+use super::finding::{Finding, Severity};
+use super::indexes::IndexContext;
+use super::kind::Kind;
+use super::start::Start;
+use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
+use crate::format::partition_metadata::PartitionMetadata;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::{Error, Io};
+
+/// The largest segment a broker opens (`FileRecords`).
+const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
+
+/// What the names alone say.
+pub(super) fn check_names(dir: &PartitionDir, start: &Start, found: &mut Vec<Finding>) {
+    match dir.status() {
+        Some(PartitionDirStatus::Live) | None => {}
+        Some(status) => found.push(not_live(status)),
+    }
+    for file in &dir.files {
+        found.extend(of_file(dir, file));
+    }
+    for (index, segment) in dir.segments.iter().enumerate() {
+        check_segment_files(dir, index, segment, start, found);
+    }
+}
+
+fn not_live(status: &PartitionDirStatus) -> Finding {
+    let action = match status {
+        PartitionDirStatus::Live => "",
+        PartitionDirStatus::Delete(_) => "deletes the directory after the start",
+        PartitionDirStatus::Future(_) => "goes on copying into it, and swaps it in when it is level",
+        PartitionDirStatus::Stray(_) => "keeps it aside; the cluster does not know it here",
+    };
+    Finding {
+        broker_action: action.to_owned(),
+        ..Finding::new(
+            Severity::Notable,
+            Kind::NotLive,
+            format!("not the live replica: {}", status.name()),
+        )
+    }
+}
+
+fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
+    let finding = match (&file.parsed.state, &file.parsed.kind) {
+        (FileState::Deleted, _) => Finding {
+            broker_action: "deletes it at any start".to_owned(),
+            ..Finding::new(Severity::Notable, Kind::DeletedFile, "waits for its deletion")
+        },
+        (FileState::Cleaned, _) => Finding {
+            broker_action: "deletes it at any start, with each .swap at or above its offset"
+                .to_owned(),
+            ..Finding::new(
+                Severity::Notable,
+                Kind::InterruptedCleaner,
+                "the cleaner, or a split, was interrupted while it wrote this",
+            )
+        },
+        (FileState::Swap, _) => Finding {
+            broker_action: "renames it at any start and deletes the segments it replaces, unless a \
+                            .cleaned at or below its offset is there"
+                .to_owned(),
+            ..Finding::new(
+                Severity::Notable,
+                Kind::InterruptedCleaner,
+                "the cleaner, or a split, was interrupted before this took its place",
+            )
+        },
+        (FileState::Live, LogFileKind::NotANumber(_)) => Finding {
+            broker_action: "stops at any start (NumberFormatException)".to_owned(),
+            next_step: Some("move it out of the directory".to_owned()),
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::BadFileName,
+                "a segment's file without an offset in its name",
+            )
+        },
+        (
+            FileState::Live,
+            LogFileKind::OffsetIndex(base)
+            | LogFileKind::TimeIndex(base)
+            | LogFileKind::TransactionIndex(base),
+        ) if !has_segment(dir, *base) => Finding {
+            segment_base_offset: Some(*base),
+            broker_action: "deletes it at any start".to_owned(),
+            ..Finding::new(Severity::Notable, Kind::OrphanIndex, "its .log is not there")
+        },
+        _ => return None,
+    };
+    Some(Finding {
+        file: Some(file.name().into_owned()),
+        file_size: Some(file.size_in_bytes),
+        ..finding
+    })
+}
+
+fn has_segment(dir: &PartitionDir, base: i64) -> bool {
+    dir.segments
+        .binary_search_by_key(&base, |segment| segment.base_offset)
+        .is_ok()
+}
+
+fn check_segment_files(
+    dir: &PartitionDir,
+    index: usize,
+    segment: &SegmentFiles,
+    start: &Start,
+    found: &mut Vec<Finding>,
+) {
+    let Some(log) = dir.file(segment.log) else {
+        return;
+    };
+    if log.size_in_bytes > MAX_SEGMENT_SIZE {
+        found.push(Finding {
+            file: Some(log.name().into_owned()),
+            file_size: Some(log.size_in_bytes),
+            segment_base_offset: Some(segment.base_offset),
+            expected: Some(format!("at most {MAX_SEGMENT_SIZE} bytes")),
+            found: Some(format!("{} bytes", log.size_in_bytes)),
+            broker_action: "does not open it: the partition does not load".to_owned(),
+            ..Finding::new(Severity::Corrupt, Kind::SegmentTooLarge, "too large for any broker")
+        });
+    }
+    if log.size_in_bytes == 0 {
+        return;
+    }
+    let indexes = [
+        (segment.offset_index, LogFileKind::OffsetIndex(segment.base_offset)),
+        (segment.time_index, LogFileKind::TimeIndex(segment.base_offset)),
+    ];
+    for (_, kind) in indexes.iter().filter(|(place, _)| place.is_none()) {
+        let context = IndexContext {
+            start,
+            segment: index,
+            base_offset: segment.base_offset,
+            file: &kind.to_string(),
+            file_size: 0,
+        };
+        let mut finding = context.missing(kind);
+        finding.file_size = None;
+        found.push(finding);
+    }
+}
+
+/// `partition.metadata`, if it is there: older clusters have none.
+pub(super) fn check_partition_metadata(
+    dir: &PartitionDir,
+    io: Io,
+    found: &mut Vec<Finding>,
+) -> Result<(), Error> {
+    let is_metadata = |file: &&FileEntry| {
+        file.parsed.kind == LogFileKind::PartitionMetadata && file.parsed.state == FileState::Live
+    };
+    let Some(entry) = dir.files.iter().find(is_metadata) else {
+        return Ok(());
+    };
+    let file = match MappedFile::open(&dir.file_path(entry), io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if let Err(error) = PartitionMetadata::decode(&file.read_all()?) {
+        found.push(Finding {
+            file: Some(entry.name().into_owned()),
+            position: Some(error.position),
+            found: Some(error.to_string()),
+            broker_action: "the partition does not load, clean or unclean".to_owned(),
+            next_step: Some("write it again: kseg ls on another replica shows the topic id".to_owned()),
+            ..Finding::new(Severity::Corrupt, Kind::PartitionMetadata, error.to_string())
+        });
+    }
+    Ok(())
+}
+
+/// What the rows of a `.txnindex` say of themselves.
+pub(super) fn check_txn_index(
+    dir: &PartitionDir,
+    index: usize,
+    io: Io,
+    found: &mut Vec<Finding>,
+) -> Result<(), Error> {
+    use crate::format::aborted_txn::{AbortedTxnRows, ROW_SIZE};
+    let Some(segment) = dir.segments.get(index) else {
+        return Ok(());
+    };
+    let Some(entry) = segment.txn_index.and_then(|place| dir.file(place)) else {
+        return Ok(());
+    };
+    let file = match MappedFile::open(&dir.file_path(entry), io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let bytes = file.read_all()?;
+    let next_base = dir.segments.get(index + 1).map_or(i64::MAX, |next| next.base_offset);
+    let mut last = i64::MIN;
+    for (number, row) in AbortedTxnRows::decode(&bytes).rows().iter().enumerate() {
+        let (first, ends) = (row.first_offset(), row.last_offset());
+        let what = if ends <= last {
+            "is not behind the one before"
+        } else if ends < segment.base_offset || ends >= next_base {
+            "ends outside its segment"
+        } else if first >= ends {
+            "ends before it begins"
+        } else {
+            last = ends;
+            continue;
+        };
+        found.push(Finding {
+            file: Some(entry.name().into_owned()),
+            position: Some((number * ROW_SIZE) as u64),
+            entry: Some(number as u64),
+            offset: Some(first),
+            first_offset: Some(first),
+            last_offset: Some(ends),
+            producer_id: Some(row.producer_id()),
+            segment_base_offset: Some(segment.base_offset),
+            broker_action: if ends < segment.base_offset {
+                "recovers the segment at any start, which makes its indexes anew".to_owned()
+            } else {
+                "believes it; an unclean start that recovers the segment makes it anew".to_owned()
+            },
+            next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::TxnindexDisorder,
+                format!("entry {number} ({first}..{ends}) {what}"),
+            )
+        });
+        break;
+    }
+    Ok(())
+}

@@ -1,0 +1,470 @@
+//! `.index` and `.timeindex` of a segment against its batches.
+//!
+//! Kafka looks at none of it at a clean start (`LogSegment.sanityCheck`, `OffsetIndex.sanityCheck`
+//! are skipped) and believes the entries; `docs/findings.md` lists the defects.
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use super::start::Start;
+use crate::format::NO_TIMESTAMP;
+use crate::format::file_name::LogFileKind;
+use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexRows};
+use crate::format::time_index::{self, TimeIndexEntry, TimeIndexRows};
+
+/// An index and a batch as far as they concern each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Indexed {
+    pub(super) position: u64,
+    pub(super) last_offset: i64,
+    /// -1 if none.
+    pub(super) max_timestamp: i64,
+}
+
+/// The first thing that is wrong with an index; those behind it mostly follow from it.
+#[derive(Clone, Debug)]
+struct Defect {
+    name: &'static str,
+    entry: usize,
+    expected: String,
+    found: String,
+}
+
+impl Defect {
+    fn new(name: &'static str, entry: usize, expected: String, found: String) -> Self {
+        Self {
+            name,
+            entry,
+            expected,
+            found,
+        }
+    }
+}
+
+/// Follows the entries of an `.index` along the batches of its segment.
+#[derive(Debug)]
+pub(super) struct OffsetIndexCheck<'a> {
+    base_offset: i64,
+    rows: OffsetIndexRows<'a>,
+    next: usize,
+    /// Position of the next entry.
+    next_position: u64,
+    /// An entry that holds the last offset of a whole append, which is still to come.
+    pending: Option<(usize, i64)>,
+    ragged: Option<Defect>,
+    defect: Option<Defect>,
+}
+
+impl<'a> OffsetIndexCheck<'a> {
+    pub(super) fn new(base_offset: i64, bytes: &'a [u8]) -> Self {
+        let rows = OffsetIndexRows::decode(bytes);
+        let mut check = Self {
+            base_offset,
+            rows,
+            next: 0,
+            next_position: u64::MAX,
+            pending: None,
+            ragged: ragged(rows.ragged_size(), rows.slots().len(), offset_index::ENTRY_SIZE),
+            defect: None,
+        };
+        check.defect = check.disorder();
+        if check.defect.is_none() {
+            check.next_position = check.position_of(0);
+        }
+        check
+    }
+
+    /// Both columns rise and only zeros follow.
+    fn disorder(&self) -> Option<Defect> {
+        let rows = self.rows.rows();
+        for (entry, pair) in rows.windows(2).enumerate() {
+            let [before, row] = pair else { continue };
+            let entry = entry + 1;
+            if row.relative_offset() <= before.relative_offset() {
+                let offset = before.offset(self.base_offset);
+                let found = row.offset(self.base_offset);
+                return Some(Defect::new(
+                    "offset-decreases",
+                    entry,
+                    format!("an offset above {offset}"),
+                    found.to_string(),
+                ));
+            }
+            if row.position() <= before.position() {
+                return Some(Defect::new(
+                    "position-decreases",
+                    entry,
+                    format!("a position above {}", before.position()),
+                    row.position().to_string(),
+                ));
+            }
+        }
+        let is_behind_zero = self.rows.non_zero_position_after_rows();
+        let whole = (self.rows.slots().len() * offset_index::ENTRY_SIZE) as u64;
+        is_behind_zero.filter(|position| *position < whole).map(|_| zero_entry(self.rows.row_count()))
+    }
+
+    fn row(&self, entry: usize) -> Option<&'a OffsetIndexEntry> {
+        self.rows.rows().get(entry)
+    }
+
+    fn position_of(&self, entry: usize) -> u64 {
+        self.row(entry)
+            .and_then(|row| u64::try_from(row.position()).ok())
+            .unwrap_or(u64::MAX)
+    }
+
+    /// The next batch of the segment.
+    #[inline]
+    pub(super) fn take(&mut self, batch: Indexed) {
+        if batch.position >= self.next_position || self.pending.is_some() {
+            self.compare(batch);
+        }
+    }
+
+    #[cold]
+    fn compare(&mut self, batch: Indexed) {
+        if let Some((entry, offset)) = self.pending
+            && batch.last_offset >= offset
+        {
+            self.pending = None;
+            if batch.last_offset != offset {
+                self.differs(entry, offset, batch.last_offset);
+            }
+        }
+        while self.next_position <= batch.position && self.defect.is_none() {
+            let entry = self.next;
+            let offset = self.row(entry).map_or(0, |row| row.offset(self.base_offset));
+            if self.next_position < batch.position {
+                self.defect = Some(Defect::new(
+                    "not-a-batch-start",
+                    entry,
+                    "the position of a batch".to_owned(),
+                    self.next_position.to_string(),
+                ));
+            } else if offset < batch.last_offset {
+                self.differs(entry, offset, batch.last_offset);
+            } else if offset > batch.last_offset {
+                self.pending = Some((entry, offset));
+            }
+            self.next += 1;
+            self.next_position = self.position_of(self.next);
+        }
+    }
+
+    fn differs(&mut self, entry: usize, found: i64, expected: i64) {
+        self.defect.get_or_insert(Defect::new(
+            "offset-differs",
+            entry,
+            expected.to_string(),
+            found.to_string(),
+        ));
+    }
+
+    /// The end of the segment, which has bytes up to `end`.
+    pub(super) fn finish(mut self, end: u64, context: &IndexContext<'_>, found: &mut Vec<Finding>) {
+        let unresolved = self.pending.map(|(entry, _)| entry);
+        let left = (self.row(self.next).is_some() && self.next_position != u64::MAX)
+            .then_some(self.next);
+        if self.defect.is_none()
+            && let Some(entry) = unresolved.or(left)
+        {
+            let row = self.row(entry);
+            let offset = row.map_or(0, |row| row.offset(self.base_offset));
+            let position = row.map_or(0, OffsetIndexEntry::position);
+            self.defect = Some(Defect::new(
+                "past-end-of-log",
+                entry,
+                format!("a batch in the {end} bytes of the segment"),
+                format!("offset {offset} at {position}"),
+            ));
+        }
+        let size = offset_index::ENTRY_SIZE;
+        for defect in self.defect.into_iter().chain(self.ragged) {
+            found.push(context.damaged(&defect, size, true));
+        }
+        let zeros = self.rows.zero_tail_size() as u64;
+        let position = (self.rows.row_count() * size) as u64;
+        found.extend(context.not_trimmed(position, zeros, self.rows.non_zero_position_after_rows()));
+    }
+}
+
+/// Follows the entries of a `.timeindex` along the batches of its segment.
+#[derive(Debug)]
+pub(super) struct TimeIndexCheck<'a> {
+    base_offset: i64,
+    rows: TimeIndexRows<'a>,
+    next: usize,
+    next_offset: i64,
+    max_timestamp: i64,
+    has_legacy: bool,
+    ragged: Option<Defect>,
+    defect: Option<Defect>,
+}
+
+impl<'a> TimeIndexCheck<'a> {
+    pub(super) fn new(base_offset: i64, bytes: &'a [u8]) -> Self {
+        let rows = TimeIndexRows::decode(bytes);
+        let mut check = Self {
+            base_offset,
+            rows,
+            next: 0,
+            next_offset: i64::MAX,
+            max_timestamp: NO_TIMESTAMP,
+            has_legacy: false,
+            ragged: ragged(rows.ragged_size(), rows.slots().len(), time_index::ENTRY_SIZE),
+            defect: None,
+        };
+        check.defect = check.disorder();
+        if check.defect.is_none() {
+            check.next_offset = check.offset_of(0);
+        }
+        check
+    }
+
+    fn disorder(&self) -> Option<Defect> {
+        let rows = self.rows.rows();
+        for (entry, pair) in rows.windows(2).enumerate() {
+            let [before, row] = pair else { continue };
+            let entry = entry + 1;
+            if row.timestamp() <= before.timestamp() {
+                return Some(Defect::new(
+                    "timestamp-decreases",
+                    entry,
+                    format!("a timestamp above {}", before.timestamp()),
+                    row.timestamp().to_string(),
+                ));
+            }
+            if row.relative_offset() < before.relative_offset() {
+                return Some(Defect::new(
+                    "offset-decreases",
+                    entry,
+                    format!("an offset from {} on", before.offset(self.base_offset)),
+                    row.offset(self.base_offset).to_string(),
+                ));
+            }
+        }
+        let is_behind_zero = self.rows.non_zero_position_after_rows();
+        let whole = (self.rows.slots().len() * time_index::ENTRY_SIZE) as u64;
+        is_behind_zero.filter(|position| *position < whole).map(|_| zero_entry(self.rows.row_count()))
+    }
+
+    fn row(&self, entry: usize) -> Option<&'a TimeIndexEntry> {
+        self.rows.rows().get(entry)
+    }
+
+    fn offset_of(&self, entry: usize) -> i64 {
+        self.row(entry).map_or(i64::MAX, |row| row.offset(self.base_offset))
+    }
+
+    /// The next batch of the segment.
+    #[inline]
+    pub(super) fn take(&mut self, batch: Indexed) {
+        self.max_timestamp = self.max_timestamp.max(batch.max_timestamp);
+        if batch.last_offset >= self.next_offset {
+            self.compare(batch);
+        }
+    }
+
+    /// Entries of magic 0 and 1 carry the largest timestamp in other places.
+    pub(super) fn has_legacy(&mut self) {
+        self.has_legacy = true;
+    }
+
+    #[cold]
+    fn compare(&mut self, batch: Indexed) {
+        while self.next_offset <= batch.last_offset {
+            let entry = self.next;
+            let timestamp = self.row(entry).map_or(NO_TIMESTAMP, TimeIndexEntry::timestamp);
+            // Writers up to 3.7 name the record inside the batch.
+            let is_end = self.next_offset == batch.last_offset && !self.has_legacy;
+            let is_right = if is_end {
+                timestamp == self.max_timestamp
+            } else {
+                timestamp <= self.max_timestamp
+            };
+            if !is_right {
+                self.defect.get_or_insert(Defect::new(
+                    "timestamp-differs",
+                    entry,
+                    self.max_timestamp.to_string(),
+                    timestamp.to_string(),
+                ));
+            }
+            self.next += 1;
+            self.next_offset = self.offset_of(self.next);
+        }
+    }
+
+    pub(super) fn finish(mut self, context: &IndexContext<'_>, found: &mut Vec<Finding>) {
+        let last = self.rows.rows().last().map(|row| row.timestamp());
+        if self.defect.is_none() && self.row(self.next).is_some() && self.next_offset != i64::MAX {
+            self.defect = Some(Defect::new(
+                "past-end-of-log",
+                self.next,
+                "an offset in the segment".to_owned(),
+                self.next_offset.to_string(),
+            ));
+        }
+        let is_closed = !context.start.is_last(context.segment);
+        if let Some(last) = last
+            && self.defect.is_none()
+            && is_closed
+            && last < self.max_timestamp
+            && !self.has_legacy
+        {
+            self.defect = Some(Defect::new(
+                "last-timestamp-differs",
+                self.rows.row_count().saturating_sub(1),
+                self.max_timestamp.to_string(),
+                last.to_string(),
+            ));
+        }
+        if last.is_none() && is_closed && self.max_timestamp != NO_TIMESTAMP {
+            found.push(context.time_index_empty());
+        }
+        let size = time_index::ENTRY_SIZE;
+        for defect in self.defect.into_iter().chain(self.ragged) {
+            found.push(context.damaged(&defect, size, false));
+        }
+        let zeros = self.rows.zero_tail_size() as u64;
+        let position = (self.rows.row_count() * size) as u64;
+        found.extend(context.not_trimmed(position, zeros, self.rows.non_zero_position_after_rows()));
+    }
+}
+
+fn ragged(size: usize, entries: usize, entry_size: usize) -> Option<Defect> {
+    (size > 0).then(|| {
+        Defect::new(
+            "size-not-a-multiple",
+            entries,
+            format!("a multiple of {entry_size} bytes"),
+            format!("{size} bytes behind the last entry"),
+        )
+    })
+}
+
+fn zero_entry(entry: usize) -> Defect {
+    Defect::new(
+        "entry-zero",
+        entry,
+        "an entry, or zeros to the end".to_owned(),
+        "zeros, with entries behind them".to_owned(),
+    )
+}
+
+/// The index of one segment, for its findings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexContext<'c> {
+    pub(super) start: &'c Start,
+    pub(super) segment: usize,
+    pub(super) base_offset: i64,
+    pub(super) file: &'c str,
+    pub(super) file_size: u64,
+}
+
+impl IndexContext<'_> {
+    fn finding(&self, severity: Severity, kind: Kind, message: String) -> Finding {
+        Finding {
+            file: Some(self.file.to_owned()),
+            segment_base_offset: Some(self.base_offset),
+            file_size: Some(self.file_size),
+            ..Finding::new(severity, kind, message)
+        }
+    }
+
+    fn damaged(&self, defect: &Defect, entry_size: usize, is_offset_index: bool) -> Finding {
+        let entry = defect.entry;
+        let message = format!("entry {entry}: {} ({})", defect.found, defect.name);
+        let is_last = self.start.is_last(self.segment);
+        let action = match defect.name {
+            "past-end-of-log" if is_last && is_offset_index => format!(
+                "a clean start takes {} for the log end, and offsets from there on are written \
+                 again; an unclean one rebuilds the index",
+                self.base_offset
+            ),
+            "size-not-a-multiple" => format!(
+                "no start looks at the size, which is trimmed when the segment is closed; {}",
+                self.start.index(self.segment)
+            ),
+            _ => self.start.index(self.segment).to_owned(),
+        };
+        Finding {
+            position: Some((entry * entry_size) as u64),
+            entry: Some(entry as u64),
+            defect: Some(defect.name),
+            expected: Some(defect.expected.clone()),
+            found: Some(defect.found.clone()),
+            broker_action: action,
+            next_step: Some(
+                "kseg rebuild makes it anew; or delete it before the start: a broker rebuilds an \
+                 .index that is missing"
+                    .to_owned(),
+            ),
+            ..self.finding(
+                self.start.severity(self.segment),
+                Kind::IndexDamaged,
+                message,
+            )
+        }
+    }
+
+    fn not_trimmed(&self, position: u64, zeros: u64, non_zero: Option<u64>) -> Option<Finding> {
+        if zeros == 0 || non_zero.is_some() {
+            return None;
+        }
+        let is_last = self.start.is_last(self.segment);
+        let (severity, action) = if is_last {
+            let action = "none needed: an open index has its full size; it is trimmed when the \
+                          segment is closed or rolled";
+            (Severity::Notable, action)
+        } else {
+            let action = "reads the zeros as entries, which does no harm; an unclean start that \
+                          recovers the segment rebuilds the index";
+            (self.start.severity(self.segment), action)
+        };
+        Some(Finding {
+            position: Some(position),
+            bytes: Some(zeros),
+            broker_action: action.to_owned(),
+            ..self.finding(
+                severity,
+                Kind::IndexNotTrimmed,
+                format!("never trimmed: {zeros} zeros behind its entries"),
+            )
+        })
+    }
+
+    fn time_index_empty(&self) -> Finding {
+        Finding {
+            broker_action: "none: it stays empty; retention by time goes by the file's mtime, and \
+                            look-ups by time read the segment"
+                .to_owned(),
+            next_step: Some("kseg rebuild makes it anew".to_owned()),
+            ..self.finding(
+                Severity::Notable,
+                Kind::TimeIndexEmpty,
+                "empty, though the segment has timestamps".to_owned(),
+            )
+        }
+    }
+
+    /// The segment has data and the index is not there.
+    pub(super) fn missing(&self, kind: &LogFileKind) -> Finding {
+        let action = match kind {
+            LogFileKind::TimeIndex(_) => {
+                "makes an empty one; it stays empty unless the segment is recovered, and retention \
+                 by time goes by the file's mtime"
+            }
+            _ => "recovers the segment at any start, which makes all its indexes anew",
+        };
+        Finding {
+            broker_action: action.to_owned(),
+            next_step: Some("kseg rebuild makes it anew".to_owned()),
+            ..self.finding(
+                self.start.severity(self.segment),
+                Kind::IndexMissing,
+                "the segment has batches, and this index is not there".to_owned(),
+            )
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! `leader-epoch-checkpoint` against the batches.
+//!
+//! Decides `LeaderEpochCheckpointFile`, `LeaderEpochFileCache`.
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use super::start::Start;
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
+use crate::format::record_batch::RecordBatchHeader;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::{Error, Io};
+
+/// Epochs that are kept; a log of years has some hundred.
+const MAX_EPOCHS: usize = 100_000;
+/// Lines that are told of.
+const MAX_TOLD: usize = 100;
+
+/// The batches of one leader epoch that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct EpochRun {
+    epoch: i32,
+    first_offset: i64,
+    last_offset: i64,
+    /// Behind the last batch before it.
+    previous_end: Option<i64>,
+}
+
+/// The leader epochs of the batches.
+#[derive(Debug, Default)]
+pub(super) struct EpochCheck {
+    runs: Vec<EpochRun>,
+    current: Option<i32>,
+    last_offset: Option<i64>,
+    falls: u64,
+    first_fall: Option<(usize, u64, i64, i32, i32)>,
+    is_too_many: bool,
+}
+
+impl EpochCheck {
+    /// The next batch.
+    #[inline]
+    pub(super) fn take(&mut self, segment: usize, position: u64, header: &RecordBatchHeader) {
+        let epoch = header.partition_leader_epoch();
+        if self.current != Some(epoch) {
+            self.change(segment, position, header, epoch);
+        }
+        self.last_offset = Some(header.last_offset());
+    }
+
+    #[cold]
+    fn change(&mut self, segment: usize, position: u64, header: &RecordBatchHeader, epoch: i32) {
+        self.close();
+        // -1 in data older than 0.11, or copied as it was.
+        if epoch < 0 {
+            return;
+        }
+        let highest = self.runs.last().map(|run| run.epoch);
+        if let Some(highest) = highest
+            && epoch < highest
+        {
+            self.falls += 1;
+            let fall = (segment, position, header.base_offset(), highest, epoch);
+            self.first_fall.get_or_insert(fall);
+            return;
+        }
+        if self.runs.len() >= MAX_EPOCHS {
+            self.is_too_many = true;
+            return;
+        }
+        self.current = Some(epoch);
+        self.runs.push(EpochRun {
+            epoch,
+            first_offset: header.base_offset(),
+            last_offset: header.last_offset(),
+            previous_end: self.last_offset.and_then(|last| last.checked_add(1)),
+        });
+    }
+
+    fn close(&mut self) {
+        if let (Some(_), Some(last), Some(run)) =
+            (self.current.take(), self.last_offset, self.runs.last_mut())
+        {
+            run.last_offset = last;
+        }
+    }
+
+    /// The end of the log at `log_end`.
+    pub(super) fn finish(
+        mut self,
+        dir: &PartitionDir,
+        io: Io,
+        (log_start, log_end): (i64, i64),
+        start: &Start,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        self.close();
+        self.tell_falls(dir, found);
+        let file = dir.files.iter().find(|file| {
+            file.parsed.kind == LogFileKind::LeaderEpochCheckpoint
+                && file.parsed.state == FileState::Live
+        });
+        let Some(file) = file else {
+            if !self.runs.is_empty() {
+                found.push(not_there("missing", "the file is not there"));
+            }
+            return Ok(());
+        };
+        let file = match MappedFile::open(&dir.file_path(file), io) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match LeaderEpochCheckpoint::decode(&file.read_all()?) {
+            Ok(checkpoint) if checkpoint.entries.is_empty() && !self.runs.is_empty() => {
+                found.push(not_there("empty", "the file has no lines"));
+            }
+            Ok(checkpoint) => {
+                self.compare(&checkpoint.entries, (log_start, log_end), start, found);
+            }
+            Err(error) => {
+                let defect = match error.field {
+                    "entry count" => "count",
+                    "version" => "version",
+                    _ => "line",
+                };
+                found.push(Finding {
+                    position: Some(error.position),
+                    found: Some(error.to_string()),
+                    broker_action: "the partition does not load, clean or unclean".to_owned(),
+                    next_step: Some(
+                        "correct the file by hand: the first lines of the batches are in \
+                         kseg dump; or take the partition from another replica"
+                            .to_owned(),
+                    ),
+                    ..of_file(Severity::Corrupt, defect, error.to_string())
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_falls(&self, dir: &PartitionDir, found: &mut Vec<Finding>) {
+        let Some((segment, position, offset, highest, epoch)) = self.first_fall else {
+            return;
+        };
+        let segment = dir.segments.get(segment);
+        let file = segment.and_then(|segment| dir.file(segment.log));
+        found.push(Finding {
+            file: file.map(|file| file.name().into_owned()),
+            position: Some(position),
+            offset: Some(offset),
+            base_offset: Some(offset),
+            expected: Some(format!("at least {highest}")),
+            found: Some(epoch.to_string()),
+            count: Some(self.falls),
+            broker_action: "no start looks at it; followers truncate by leader epochs".to_owned(),
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::LeaderEpochFalls,
+                format!("leader epoch falls from {highest} to {epoch}"),
+            )
+        });
+    }
+
+    fn compare(
+        &self,
+        lines: &[EpochEntry],
+        (log_start, log_end): (i64, i64),
+        start: &Start,
+        found: &mut Vec<Finding>,
+    ) {
+        let told = found.len();
+        for (entry, pair) in lines.windows(2).enumerate() {
+            if let [before, line] = pair
+                && (line.epoch <= before.epoch || line.start_offset <= before.start_offset)
+            {
+                let message = format!("line {line} does not rise above line {before}");
+                found.push(Finding {
+                    entry: Some(entry as u64 + 1),
+                    expected: Some(format!("above {before}")),
+                    found: Some(line.to_string()),
+                    broker_action: "a start drops the lines that it contradicts".to_owned(),
+                    ..of_file(Severity::Corrupt, "not-rising", message)
+                });
+                return;
+            }
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            // Below the log start the lines are gone.
+            if run.last_offset < log_start || found.len() - told >= MAX_TOLD {
+                continue;
+            }
+            found.extend(self.of_run(index, run, lines, log_start));
+        }
+        if self.is_too_many || self.falls > 0 {
+            return;
+        }
+        for (entry, line) in lines.iter().enumerate() {
+            if found.len() - told >= MAX_TOLD {
+                return;
+            }
+            let next = lines.get(entry + 1).map_or(i64::MAX, |line| line.start_offset);
+            found.extend(self.of_line(entry, line, next, log_end, start));
+        }
+    }
+
+    /// Whether the file has the epoch of these batches, and from their first offset on.
+    fn of_run(
+        &self,
+        index: usize,
+        run: &EpochRun,
+        lines: &[EpochEntry],
+        log_start: i64,
+    ) -> Option<Finding> {
+        let first = run.first_offset.max(log_start);
+        let Some((entry, line)) = lines
+            .iter()
+            .enumerate()
+            .find(|(_, line)| line.epoch == run.epoch)
+        else {
+            let defect = if index == 0 { "first-epoch-missing" } else { "epoch-missing" };
+            return Some(Finding {
+                offset: Some(run.first_offset),
+                expected: Some(format!("{} {first}", run.epoch)),
+                found: Some("no such line".to_owned()),
+                ..of_file(
+                    Severity::Corrupt,
+                    defect,
+                    format!("no line for epoch {}, which begins at {first}", run.epoch),
+                )
+            });
+        };
+        // Offsets before its first batch that no batch has were compacted away.
+        let earliest = run.previous_end.unwrap_or(i64::MIN);
+        let is_right = line.start_offset <= first && line.start_offset >= earliest.min(first);
+        (!is_right).then(|| Finding {
+            offset: Some(run.first_offset),
+            entry: Some(entry as u64),
+            expected: Some(format!("{} {first}", run.epoch)),
+            found: Some(line.to_string()),
+            ..of_file(
+                Severity::Corrupt,
+                "start-offset-differs",
+                format!(
+                    "epoch {} begins at {first}, the file says {}",
+                    run.epoch, line.start_offset
+                ),
+            )
+        })
+    }
+
+    /// Whether there are batches of a line's epoch, or at least none of another in its range.
+    fn of_line(
+        &self,
+        entry: usize,
+        line: &EpochEntry,
+        next: i64,
+        log_end: i64,
+        start: &Start,
+    ) -> Option<Finding> {
+        if self.runs.iter().any(|run| run.epoch == line.epoch) {
+            return None;
+        }
+        if line.start_offset > log_end {
+            let severity = if start.clean == Some(true) {
+                Severity::Corrupt
+            } else {
+                Severity::AfterCrash
+            };
+            return Some(Finding {
+                kind: Kind::LeaderEpochPastEnd,
+                entry: Some(entry as u64),
+                offset: Some(line.start_offset),
+                expected: Some(format!("an offset up to the log end {log_end}")),
+                found: Some(line.to_string()),
+                broker_action: "drops the line at any start".to_owned(),
+                next_step: None,
+                ..of_file(severity, "past-end", format!("line {line} begins behind the log end {log_end}"))
+            });
+        }
+        let from = self.runs.partition_point(|run| run.last_offset < line.start_offset);
+        let other = self.runs.get(from).filter(|run| run.first_offset < next);
+        let other = other.filter(|run| line.start_offset < log_end && run.epoch < line.epoch)?;
+        Some(Finding {
+            entry: Some(entry as u64),
+            offset: Some(line.start_offset),
+            expected: Some(format!("batches of epoch {}", line.epoch)),
+            found: Some(format!("batches of epoch {}", other.epoch)),
+            ..of_file(
+                Severity::Corrupt,
+                "epoch-without-batches",
+                format!("line {line}: the batches there are of epoch {}", other.epoch),
+            )
+        })
+    }
+}
+
+fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding {
+    Finding {
+        file: Some(LogFileKind::LeaderEpochCheckpoint.to_string()),
+        defect: Some(defect),
+        broker_action: "stays as it is, clean or unclean; followers that ask by leader epoch may \
+                        truncate too much or too little"
+            .to_owned(),
+        next_step: Some(
+            "take the file away and start unclean: it is rebuilt from recovered segments".to_owned(),
+        ),
+        ..Finding::new(severity, Kind::LeaderEpochCheckpoint, message)
+    }
+}
+
+fn not_there(defect: &'static str, message: &str) -> Finding {
+    let mut finding = of_file(Severity::Corrupt, defect, message.to_owned());
+    finding.expected = Some("a line for each leader epoch of the batches".to_owned());
+    finding.broker_action =
+        "empty after a clean start; an unclean one rebuilds it from the segments it recovers"
+            .to_owned();
+    finding
+}

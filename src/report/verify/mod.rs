@@ -1,0 +1,27 @@
+//! Is it sound: every invariant of the format, per file and across files.
+//!
+//! One thread walks the headers in the order of the log and feeds what must see them in order:
+//! offsets, sequences, transactions, leader epochs, indexes, snapshots. The payloads, and what a
+//! batch says of itself, are checked stretch by stretch by all threads. `docs/findings.md` lists
+//! the kinds.
+
+mod batches;
+mod damage;
+mod files;
+mod finding;
+mod indexes;
+mod kind;
+mod leader_epochs;
+mod offsets;
+mod parallel;
+mod partition;
+mod records;
+mod sequences;
+mod snapshots;
+mod start;
+mod transactions;
+
+pub use batches::Depth;
+pub use finding::{AbortArguments, Cost, Finding, Readable, Severity};
+pub use kind::Kind;
+pub use partition::{VerifyOptions, VerifySummary, verify_partition};

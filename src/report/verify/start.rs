@@ -1,0 +1,113 @@
+//! How a broker would start on the directory, as far as that decides what damage is.
+//!
+//! Decides `LogLoader.recoverLog` and `LogManager.loadLogs`: with `.kafka_cleanshutdown` nothing is
+//! recovered; without it the segments from the one that contains the recovery point on are.
+
+use std::fs;
+use std::path::Path;
+
+use super::finding::Severity;
+use crate::format::file_name::LogDirFileName;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
+
+/// What decides about the start of one partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    /// Whether the broker stopped cleanly; `None` if the directory above is no log directory.
+    pub(super) clean: Option<bool>,
+    pub(super) recovery_point: Option<i64>,
+    /// The first segment that an unclean start recovers.
+    floor: usize,
+    segments: usize,
+}
+
+impl Start {
+    pub(super) fn of(dir: &PartitionDir, checkpoints: CheckpointedOffsets) -> Self {
+        let recovery_point = checkpoints.recovery_point;
+        let floor = dir
+            .segments
+            .partition_point(|segment| segment.base_offset <= recovery_point.unwrap_or(0));
+        Self {
+            clean: clean_shutdown_above(&dir.path),
+            recovery_point,
+            floor: floor.saturating_sub(1),
+            segments: dir.segments.len(),
+        }
+    }
+
+    pub(super) fn is_last(&self, segment: usize) -> bool {
+        segment + 1 == self.segments
+    }
+
+    /// Whether an unclean start recovers the segment.
+    pub(super) fn recovers(&self, segment: usize) -> bool {
+        segment >= self.floor
+    }
+
+    /// Whether a crash may have left the segment, or a file of its, half written: there was no
+    /// clean stop and it lies at or behind the recovery point. Where that is not known only the
+    /// last segment counts.
+    pub(super) fn may_be_torn(&self, segment: usize) -> bool {
+        self.clean != Some(true)
+            && (self.is_last(segment) || self.recovery_point.is_some() && self.recovers(segment))
+    }
+
+    /// For damage that a crash can leave.
+    pub(super) fn severity(&self, segment: usize) -> Severity {
+        if self.may_be_torn(segment) {
+            Severity::AfterCrash
+        } else {
+            Severity::Corrupt
+        }
+    }
+
+    /// What happens to a segment whose bytes are good up to `position` only.
+    pub(super) fn cut(&self, segment: usize, position: u64, bytes: u64) -> String {
+        let clean = "a clean start does not look";
+        if !self.recovers(segment) {
+            let point = self.recovery_point.unwrap_or(0);
+            return format!(
+                "{clean}; an unclean one does not either: the segment lies below the recovery \
+                 point {point}"
+            );
+        }
+        let later = self.segments - segment - 1;
+        let and = match later {
+            0 => String::new(),
+            1 => " and deletes the segment behind it".to_owned(),
+            many => format!(" and deletes the {many} segments behind it"),
+        };
+        format!("{clean}; an unclean one cuts {bytes} bytes off at {position}{and}")
+    }
+
+    /// What happens to an index of the segment.
+    pub(super) fn index(&self, segment: usize) -> &'static str {
+        if self.recovers(segment) {
+            "a clean start believes it; an unclean one rebuilds it"
+        } else {
+            "a clean start believes it, and so does an unclean one: the segment lies below the \
+             recovery point"
+        }
+    }
+}
+
+/// Whether `.kafka_cleanshutdown` lies beside the partition directory; `None` if nothing else of a
+/// log directory does.
+fn clean_shutdown_above(path: &Path) -> Option<bool> {
+    let path = fs::canonicalize(path).ok()?;
+    let above = path.parent()?;
+    let has = |name: &LogDirFileName| above.join(name.to_string()).exists();
+    if has(&LogDirFileName::CleanShutdown) {
+        return Some(true);
+    }
+    let is_log_dir = [
+        LogDirFileName::MetaProperties,
+        LogDirFileName::RecoveryPointOffsetCheckpoint,
+        LogDirFileName::LogStartOffsetCheckpoint,
+        LogDirFileName::ReplicationOffsetCheckpoint,
+    ]
+    .iter()
+    .any(has);
+    is_log_dir.then_some(false)
+}

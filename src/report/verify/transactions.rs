@@ -1,0 +1,204 @@
+//! What `txns` and `aborted` find, as findings of `verify`.
+
+use super::finding::{AbortArguments, Cost, Finding, Severity};
+use super::kind::Kind;
+use super::start::Start;
+use crate::log::partition_dir::PartitionDir;
+use crate::report::aborted::AbortedRow;
+use crate::report::transactions::MissingMarker;
+use crate::report::txns::{TxnFinding, TxnRow};
+
+/// An open transaction, and what is wrong inside it.
+pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
+    for finding in &row.findings {
+        match Kind::of_name(finding.kind) {
+            Kind::OpenTransaction => found.push(open(row, finding)),
+            Kind::SnapshotOnlyTransaction => found.push(snapshot_only(row, finding)),
+            Kind::MarkerProbablyCleaned => found.push(missing_marker(
+                row.producer_id,
+                row.producer_epoch,
+                finding,
+            )),
+            // Told with the batch, by the pass over sequences and epochs.
+            _ => {}
+        }
+    }
+}
+
+/// Where a marker seems to be missing inside a transaction that has ended.
+pub(super) fn of_missing_marker(
+    producer: (i64, i16),
+    missing: &MissingMarker,
+) -> Finding {
+    missing_marker(producer.0, Some(producer.1), &TxnFinding::from(missing))
+}
+
+fn open(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
+    let abort = row.topic.zip(row.partition).zip(row.first_offset);
+    let after = row.last_stable_offset_after_abort;
+    Finding {
+        file: finding.file.clone(),
+        position: finding.position,
+        offset: finding.offset,
+        first_offset: row.first_offset,
+        last_offset: row.last_offset,
+        producer_id: Some(row.producer_id),
+        producer_epoch: row.producer_epoch,
+        since_ms: row.start_timestamp,
+        last_stable_offset: after,
+        coordinator_epoch: row.coordinator_epoch,
+        abort: abort.map(|((topic, partition), start_offset)| AbortArguments {
+            topic: topic.to_owned(),
+            partition,
+            start_offset,
+            producer_id: row.producer_id,
+            producer_epoch: row.producer_epoch.unwrap_or(-1),
+            coordinator_epoch: row.coordinator_epoch,
+        }),
+        cost: cost(row),
+        broker_action: "read_committed consumers wait at it until it ends".to_owned(),
+        next_step: row.abort_command.as_ref().map(|command| {
+            format!("kseg txns --state open tells more; if nobody will end it: {command}")
+        }),
+        ..Finding::new(
+            Severity::Notable,
+            Kind::OpenTransaction,
+            format!(
+                "open: {} records of producer {} wait for their end",
+                row.records, row.producer_id
+            ),
+        )
+    }
+}
+
+fn cost(row: &TxnRow<'_>) -> Cost {
+    Cost {
+        records: Some(row.records),
+        transactions: Some(1),
+        producers: Some(1),
+    }
+}
+
+fn snapshot_only(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
+    Finding {
+        file: finding.file.clone(),
+        offset: finding.current_txn_first_offset,
+        producer_id: Some(row.producer_id),
+        producer_epoch: row.producer_epoch,
+        current_txn_first_offset: finding.current_txn_first_offset,
+        log_start_offset: finding.log_start_offset,
+        reason: finding.reason,
+        cost: cost(row),
+        broker_action: "a clean start keeps it and the last stable offset stays at it; an unclean \
+                        one that replays from the log forgets it"
+            .to_owned(),
+        next_step: Some("kseg lso shows what it holds back".to_owned()),
+        ..Finding::new(
+            Severity::Notable,
+            Kind::SnapshotOnlyTransaction,
+            format!(
+                "open in the snapshot only: producer {} began below the log start",
+                row.producer_id
+            ),
+        )
+    }
+}
+
+fn missing_marker(producer_id: i64, epoch: Option<i16>, finding: &TxnFinding) -> Finding {
+    let offset = finding.offset.unwrap_or(-1);
+    Finding {
+        offset: finding.offset,
+        producer_id: Some(producer_id),
+        producer_epoch: epoch,
+        missing_offset: finding.missing_offset,
+        certainty: finding.certainty,
+        reason: finding.reason,
+        cost: Cost {
+            transactions: Some(1),
+            producers: Some(1),
+            ..Cost::default()
+        },
+        broker_action: "takes the two transactions for one: what was rolled back counts as \
+                        committed if the second one is"
+            .to_owned(),
+        next_step: Some(format!(
+            "compare the records before {offset} with another replica"
+        )),
+        ..Finding::new(
+            Severity::Notable,
+            Kind::MarkerProbablyCleaned,
+            format!("the marker before offset {offset} was probably cleaned away"),
+        )
+    }
+}
+
+/// A difference between `.txnindex` and log; `None` where there is none.
+pub(super) fn of_aborted(row: &AbortedRow<'_>, dir: &PartitionDir, start: &Start) -> Option<Finding> {
+    let segment = dir
+        .segments
+        .iter()
+        .rposition(|segment| row.last_offset.is_none_or(|last| segment.base_offset <= last))
+        .unwrap_or(0);
+    let Some(name) = row.finding else {
+        return stable_offset(row, segment, start);
+    };
+    let shown = if row.exposed_records > 0 {
+        format!("; {} records that were rolled back are shown", row.exposed_records)
+    } else if row.hidden_records > 0 {
+        format!("; {} records are hidden", row.hidden_records)
+    } else {
+        String::new()
+    };
+    let why = row.reason.unwrap_or_default();
+    let ranges = [&row.exposed_offsets, &row.hidden_offsets];
+    let ranges: Vec<(i64, i64)> = ranges.into_iter().flatten().copied().collect();
+    let severity = match Kind::of_name(name) {
+        Kind::TxnindexEntryMissing | Kind::TxnindexEntryTorn => start.severity(segment),
+        _ => Severity::Corrupt,
+    };
+    Some(Finding {
+        exposed_offsets: Some(ranges),
+        cost: Cost {
+            records: Some(row.exposed_records + row.hidden_records),
+            transactions: Some(1),
+            producers: row.producer_id.map(|_| 1),
+        },
+        broker_action: if name == "txnindex-entry-unreadable" {
+            "the broker stops at any start that reads it".to_owned()
+        } else {
+            start.index(segment).to_owned()
+        },
+        next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
+        ..of_row(row, severity, Kind::of_name(name), format!("{why}{shown}"))
+    })
+}
+
+/// A row may have been written by a follower, whose last stable offset is higher than the leader's
+/// was; it is never lower.
+fn stable_offset(row: &AbortedRow<'_>, segment: usize, start: &Start) -> Option<Finding> {
+    let (found, expected) = row.last_stable_offset.zip(row.log_last_stable_offset)?;
+    (row.in_index && row.in_log && found < expected).then(|| Finding {
+        expected: Some(expected.to_string()),
+        found: Some(found.to_string()),
+        broker_action: start.index(segment).to_owned(),
+        ..of_row(
+            row,
+            Severity::Notable,
+            Kind::TxnindexStableOffset,
+            format!("last stable offset is {found}, the log gives {expected}"),
+        )
+    })
+}
+
+fn of_row(row: &AbortedRow<'_>, severity: Severity, kind: Kind, message: String) -> Finding {
+    Finding {
+        file: Some(row.file.clone()),
+        position: row.position,
+        offset: row.first_offset,
+        producer_id: row.producer_id,
+        first_offset: row.first_offset,
+        last_offset: row.last_offset,
+        last_stable_offset: row.last_stable_offset,
+        ..Finding::new(severity, kind, message)
+    }
+}

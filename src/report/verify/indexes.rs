@@ -50,6 +50,8 @@ pub(super) struct OffsetIndexCheck<'a> {
     next_position: u64,
     /// An entry that holds the last offset of a whole append, which is still to come.
     pending: Option<(usize, i64)>,
+    /// Last offset of the batch before.
+    previous: i64,
     ragged: Option<Defect>,
     defect: Option<Defect>,
 }
@@ -63,6 +65,7 @@ impl<'a> OffsetIndexCheck<'a> {
             next: 0,
             next_position: u64::MAX,
             pending: None,
+            previous: base_offset.saturating_sub(1),
             ragged: ragged(rows.ragged_size(), rows.slots().len(), offset_index::ENTRY_SIZE),
             defect: None,
         };
@@ -119,8 +122,12 @@ impl<'a> OffsetIndexCheck<'a> {
         if batch.position >= self.next_position || self.pending.is_some() {
             self.compare(batch);
         }
+        self.previous = batch.last_offset;
     }
 
+    /// An entry has the last offset of the batch at its position, or of the whole append that
+    /// begins there; before 2.0 its first offset (`OffsetIndex.append` as called by
+    /// `LogSegment.append`).
     #[cold]
     fn compare(&mut self, batch: Indexed) {
         if let Some((entry, offset)) = self.pending
@@ -141,7 +148,7 @@ impl<'a> OffsetIndexCheck<'a> {
                     "the position of a batch".to_owned(),
                     self.next_position.to_string(),
                 ));
-            } else if offset < batch.last_offset {
+            } else if offset <= self.previous {
                 self.differs(entry, offset, batch.last_offset);
             } else if offset > batch.last_offset {
                 self.pending = Some((entry, offset));

@@ -11,6 +11,7 @@ use crate::format::record_batch::RecordBatchHeader;
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
+use crate::state::LeaderEpochCache;
 
 /// Epochs that are kept; a log of years has some hundred.
 const MAX_EPOCHS: usize = 100_000;
@@ -30,10 +31,14 @@ struct EpochRun {
 /// The leader epochs of the batches.
 #[derive(Debug, Default)]
 pub(super) struct EpochCheck {
+    /// What a broker that takes the batches in keeps of them.
+    cache: LeaderEpochCache,
+    /// The batches of each epoch in it.
     runs: Vec<EpochRun>,
     current: Option<i32>,
     last_offset: Option<i64>,
     falls: u64,
+    has_legacy: bool,
     first_fall: Option<(usize, u64, i64, i32, i32)>,
     is_too_many: bool,
 }
@@ -47,6 +52,12 @@ impl EpochCheck {
             self.change(segment, position, header, epoch);
         }
         self.last_offset = Some(header.last_offset());
+    }
+
+    /// An entry of magic 0 or 1, which has no epoch.
+    pub(super) fn take_legacy(&mut self) {
+        self.close();
+        self.has_legacy = true;
     }
 
     #[cold]
@@ -63,19 +74,35 @@ impl EpochCheck {
             self.falls += 1;
             let fall = (segment, position, header.base_offset(), highest, epoch);
             self.first_fall.get_or_insert(fall);
-            return;
         }
         if self.runs.len() >= MAX_EPOCHS {
             self.is_too_many = true;
             return;
         }
         self.current = Some(epoch);
+        if !self.assign(epoch, header.base_offset()) {
+            return;
+        }
         self.runs.push(EpochRun {
             epoch,
             first_offset: header.base_offset(),
             last_offset: header.last_offset(),
             previous_end: self.last_offset.and_then(|last| last.checked_add(1)),
         });
+    }
+
+    /// As `UnifiedLog` does with each batch; whether the epoch is new.
+    fn assign(&mut self, epoch: i32, start_offset: i64) -> bool {
+        let is_new = self.cache.assign(EpochEntry {
+            epoch,
+            start_offset,
+        });
+        while let Some(last) = self.runs.last()
+            && self.cache.start_offset(last.epoch) != Some(last.first_offset)
+        {
+            self.runs.pop();
+        }
+        is_new
     }
 
     fn close(&mut self) {
@@ -103,7 +130,12 @@ impl EpochCheck {
         });
         let Some(file) = file else {
             if !self.runs.is_empty() {
-                found.push(not_there("missing", "the file is not there"));
+                let mut finding = not_there("missing", "the file is not there");
+                // Logs that begin before 0.11 have none until a leader of 0.11 writes.
+                if self.has_legacy {
+                    finding.severity = Severity::Notable;
+                }
+                found.push(finding);
             }
             return Ok(());
         };
@@ -117,6 +149,12 @@ impl EpochCheck {
                 found.push(not_there("empty", "the file has no lines"));
             }
             Ok(checkpoint) => {
+                // A leader writes its line before its data, and so does one that refuses it.
+                for line in &checkpoint.entries {
+                    if line.start_offset == log_end && line.epoch >= 0 {
+                        self.assign(line.epoch, line.start_offset);
+                    }
+                }
                 self.compare(&checkpoint.entries, (log_start, log_end), start, found);
             }
             Err(error) => {
@@ -157,7 +195,7 @@ impl EpochCheck {
             count: Some(self.falls),
             broker_action: "no start looks at it; followers truncate by leader epochs".to_owned(),
             ..Finding::new(
-                Severity::Corrupt,
+                Severity::AfterCrash,
                 Kind::LeaderEpochFalls,
                 format!("leader epoch falls from {highest} to {epoch}"),
             )
@@ -194,7 +232,7 @@ impl EpochCheck {
             }
             found.extend(self.of_run(index, run, lines, log_start));
         }
-        if self.is_too_many || self.falls > 0 {
+        if self.is_too_many {
             return;
         }
         for (entry, line) in lines.iter().enumerate() {

@@ -494,6 +494,8 @@ impl Folds<'_> {
                 self.snapshots.compare(offset, manager, is_compacted, &mut self.found)?;
             }
             self.epochs.take(at.index, batch.position, batch.header);
+        } else if let Entry::Legacy(_) = entry {
+            self.epochs.take_legacy();
         }
         self.gaps.entry(at, entry, &mut self.gap_findings)?;
         match self.transactions.entry(at, entry)? {

@@ -146,13 +146,8 @@ fn sentence(finding: &gaps::Finding) -> String {
 }
 
 fn of_repeat(finding: &gaps::Finding, dir: &PartitionDir) -> Finding {
-    // Under a new epoch a client that sent again what it had no answer for is within its rights.
-    let severity = if finding.class == GapClass::StoredAgainUnderNewEpoch {
-        Severity::Notable
-    } else {
-        Severity::Corrupt
-    };
-    let mut row = of_batch(finding, dir, severity, Kind::DuplicateSequence);
+    // The files are sound: a leader without the producer's state takes what it has already.
+    let mut row = of_batch(finding, dir, Severity::Notable, Kind::DuplicateSequence);
     row.duplicate_offset = finding.first_offset;
     if let Detail::DuplicateOf {
         earlier,

@@ -197,7 +197,7 @@ impl<'d> SnapshotCheck<'d> {
                 ..of_row(
                     offset,
                     row,
-                    Severity::Corrupt,
+                    severity(field),
                     Kind::SnapshotDiffers,
                     format!(
                         "producer {}: {field} is {is}, the log gives {expected}",
@@ -218,7 +218,7 @@ impl<'d> SnapshotCheck<'d> {
                 broker_action: "the transaction does not hold a broker that loads the snapshot"
                     .to_owned(),
                 ..Finding::new(
-                    Severity::Corrupt,
+                    severity("currentTxnFirstOffset"),
                     Kind::SnapshotDiffers,
                     format!(
                         "the open transaction of producer {} at {first} is not in it",
@@ -303,7 +303,23 @@ impl<'d> SnapshotCheck<'d> {
         });
         let advanced = advanced.count() as u64;
         let has_one_at_end = self.offsets.contains(&ends.log_end);
-        if start.clean != Some(true) || has_one_at_end || advanced == 0 || ends.log_end == 0 {
+        let is_clean = start.clean == Some(true);
+        // One lies at the base offset of each segment that was rolled.
+        let lost_all = self.offsets.is_empty() && self.dir.segments.len() > 1;
+        if advanced == 0 || ends.log_end == 0 || has_one_at_end || !is_clean && !lost_all {
+            return;
+        }
+        if !is_clean {
+            let mut finding = Finding::new(
+                Severity::Notable,
+                Kind::SnapshotMissing,
+                "no snapshot at all, though segments were rolled",
+            );
+            finding.cost.producers = Some(advanced);
+            finding.broker_action = "an unclean start replays the log and makes them anew; a clean \
+                                     one forgets all producers"
+                .to_owned();
+            found.push(finding);
             return;
         }
         let action = if self.offsets.is_empty() {
@@ -375,8 +391,10 @@ fn difference(
     let batch = entry.last_batch()?;
     let open = entry.current_txn_first_offset().unwrap_or(-1);
     let began_before = row.current_txn_first_offset >= 0 && row.current_txn_first_offset < first_base;
+    // Kafka 0.11 counts the marker as the producer's last offset.
+    let last_offset = row.last_offset.min(batch.last_offset);
     let fields = [
-        ("lastOffset", batch.last_offset, row.last_offset),
+        ("lastOffset", batch.last_offset, last_offset),
         (
             "lastSequence",
             i64::from(batch.last_sequence),
@@ -392,4 +410,14 @@ fn difference(
     fields
         .into_iter()
         .find(|(field, log, row)| log != row && !(began_before && *field == "currentTxnFirstOffset"))
+}
+
+/// A broker that lost its snapshots forgets open transactions, and later snapshots are of what it
+/// knew then.
+fn severity(field: &str) -> Severity {
+    if field == "currentTxnFirstOffset" {
+        Severity::AfterCrash
+    } else {
+        Severity::Corrupt
+    }
 }

@@ -15,6 +15,7 @@ use crate::report::read::ReadResult;
 use crate::report::rebuild::RebuildRow;
 use crate::report::replay::ReplayRow;
 use crate::report::txns::TxnRow;
+use crate::report::verify::Finding;
 
 /// Makes the schema of the command it is given the name of.
 type MakeSchema = fn(&str) -> Schema;
@@ -31,6 +32,7 @@ const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("aborted", document::<AbortedResult<'_>>),
     ("lso", document::<LsoRow>),
     ("diff", document::<DiffRow>),
+    ("verify", document::<Finding>),
     ("rebuild", document::<RebuildRow>),
     ("write", document::<WriteRow>),
 ];

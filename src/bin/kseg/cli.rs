@@ -120,6 +120,7 @@ pub(crate) enum Command {
     Aborted(cmd::aborted::AbortedArgs),
     Lso(cmd::lso::LsoArgs),
     Diff(cmd::diff::DiffArgs),
+    Verify(cmd::verify::VerifyArgs),
     Rebuild(cmd::rebuild::RebuildArgs),
     Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),

@@ -20,6 +20,7 @@ pub(crate) struct Inputs {
     takes_files: bool,
     /// Whether it has been said which partitions are empty: some commands look twice.
     has_told_empty: Cell<bool>,
+    has_own_progress: bool,
 }
 
 /// One partition directory and what the checkpoints beside it say.
@@ -46,6 +47,7 @@ impl Inputs {
             collects: false,
             takes_files: false,
             has_told_empty: Cell::new(false),
+            has_own_progress: false,
         }
     }
 
@@ -64,6 +66,35 @@ impl Inputs {
             takes_files: true,
             ..self
         }
+    }
+
+    /// For a command that tells the bytes it has passed itself.
+    pub(crate) fn with_own_progress(self) -> Self {
+        Self {
+            has_own_progress: true,
+            ..self
+        }
+    }
+
+    /// Bytes of the segments that are wanted, as far as they can be told now.
+    pub(crate) fn size_in_bytes(&self) -> u64 {
+        let size_of = |path: &Path| PartitionDir::open(path).map_or(0, |dir| dir.size_in_bytes());
+        let sizes = self.paths.iter().map(|path| match LogPath::discover(path) {
+            Ok(LogPath::File(path)) => std::fs::metadata(path).map_or(0, |it| it.len()),
+            Ok(LogPath::Partition(dir)) => dir.size_in_bytes(),
+            Ok(LogPath::LogDir(dir)) => {
+                let wanted = dir.partitions.iter().filter(|it| self.names(it));
+                wanted.map(|it| size_of(&it.path)).sum()
+            }
+            Err(_) => 0,
+        });
+        sizes.sum()
+    }
+
+    /// Whether the filter lets a partition through by its name.
+    fn names(&self, path: &PartitionPath) -> bool {
+        let (topic, partition) = (&path.name.topic, path.name.partition);
+        self.filter.wants_partition(Some(topic), Some(partition))
     }
 
     /// Hands out everything that is wanted. What cannot be read is complained of and passed
@@ -173,17 +204,15 @@ impl Inputs {
         for problem in &checkpoints.problems {
             context.warn(&format!("{problem}; taken as not there"));
         }
-        let named = |it: &&PartitionPath| {
-            self.filter
-                .wants_partition(Some(&it.name.topic), Some(it.name.partition))
-        };
-        let partitions: Vec<&PartitionPath> = dir.partitions.iter().filter(named).collect();
+        let named = dir.partitions.iter().filter(|it| self.names(it));
+        let partitions: Vec<&PartitionPath> = named.collect();
         if partitions.is_empty() && self.narrows_partitions() {
             return Ok(0);
         }
         visit(&Input::LogDir(dir), context)?;
         // Rows that stream to the terminal show how far the run has come themselves.
-        let mut progress = (self.collects || !context.out_is_terminal)
+        let shows = !self.has_own_progress && (self.collects || !context.out_is_terminal);
+        let mut progress = shows
             .then(|| Progress::new(partitions.len() as u64));
         let mut wanted = 0;
         for partition in partitions {

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Some(Command::Aborted(args)) => cmd::aborted::run(args, &mut context),
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
         Some(Command::Diff(args)) => cmd::diff::run(args, &mut context),
+        Some(Command::Verify(args)) => cmd::verify::run(args, &mut context),
         Some(Command::Rebuild(args)) => cmd::rebuild::run(args, &mut context),
         Some(Command::Write(args)) => cmd::write::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),

@@ -1,5 +1,6 @@
 //! How far a run over many partitions has come: on standard error, on a terminal only.
 
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -47,6 +48,50 @@ impl Progress {
         let rate = crate::render::text::bytes(rate);
         self.bar.set_message(format!("{bytes}, {rate}/s"));
         self.bar.inc(1);
+    }
+}
+
+/// A bar over bytes, with what is left of the time.
+pub(crate) struct ByteProgress {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+}
+
+impl ByteProgress {
+    /// A bar that is not drawn yet; `total` is asked for only where it will be.
+    pub(crate) fn new(total: impl FnOnce() -> u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total()), ProgressDrawTarget::hidden());
+            let template = "{wide_bar} {binary_bytes} of {binary_total_bytes}, \
+                            {binary_bytes_per_sec}, {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self {
+            bar,
+            begun: Instant::now(),
+        }
+    }
+
+    /// So many more bytes are done.
+    pub(crate) fn passed(&mut self, bytes: u64) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        if bar.is_hidden() && self.begun.elapsed() > DELAY {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        bar.inc(bytes);
+    }
+}
+
+impl Drop for ByteProgress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -5,13 +5,17 @@
 //! batch says of itself, are checked stretch by stretch by all threads. `docs/findings.md` lists
 //! the kinds.
 
+mod across;
 mod batches;
 mod damage;
+mod equal_records;
 mod files;
 mod finding;
 mod indexes;
 mod kind;
+mod kraft;
 mod leader_epochs;
+mod log_dir;
 mod offsets;
 mod parallel;
 mod partition;
@@ -19,9 +23,12 @@ mod records;
 mod sequences;
 mod snapshots;
 mod start;
+mod topic_ids;
 mod transactions;
 
+pub use across::AcrossPartitions;
 pub use batches::Depth;
 pub use finding::{AbortArguments, Cost, Finding, Readable, Severity};
 pub use kind::Kind;
+pub use log_dir::verify_log_dir;
 pub use partition::{VerifyOptions, VerifySummary, verify_partition};

@@ -11,6 +11,7 @@ use super::files::{check_names, check_partition_metadata, check_txn_index};
 use super::finding::{Finding, Severity};
 use super::indexes::{IndexContext, Indexed, OffsetIndexCheck, TimeIndexCheck};
 use super::kind::Kind;
+use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Queue, Stretch};
@@ -35,7 +36,7 @@ use crate::report::transactions::TxnEvent;
 use crate::report::txns::{TxnsOptions, WantedStates, begin, open_transactions};
 
 /// The name of the KRaft metadata log's topic.
-const CLUSTER_METADATA: &str = "__cluster_metadata";
+pub(super) const CLUSTER_METADATA: &str = "__cluster_metadata";
 /// A stretch that one thread checks at a time ends behind so many bytes or batches.
 const STRETCH_BYTES: u64 = 1024 * 1024;
 const STRETCH_BATCHES: u32 = 1024;
@@ -217,6 +218,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut found = Vec::new();
         check_names(dir, &self.start, &mut found);
         check_partition_metadata(dir, io, &mut found)?;
+        if dir.topic() == Some(CLUSTER_METADATA) {
+            check_kraft_snapshots(dir, io, &mut found)?;
+        }
         let first_base = dir.segments.first().map_or(0, |first| first.base_offset);
         let log_start = log_start_offset(first_base, self.checkpoints);
         let state = StateOptions {

@@ -14,4 +14,5 @@ pub(crate) mod rebuild;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod txns;
+pub(crate) mod verify;
 pub(crate) mod write;

@@ -11,6 +11,7 @@ pub(crate) mod replay_table;
 pub(crate) mod summary;
 pub(crate) mod text;
 pub(crate) mod txns_table;
+pub(crate) mod verify_table;
 
 use std::io::{self, Write};
 

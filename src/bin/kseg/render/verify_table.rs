@@ -1,0 +1,242 @@
+//! The findings of `verify` for people: counted first, then one of each kind in a file, so that a
+//! million bad batches stay readable.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use kseg::report::gaps::range;
+use kseg::report::verify::{Finding, Kind, Severity, VerifySummary};
+
+use crate::context::Context;
+use crate::render::Style;
+use crate::render::text::{bytes, count, printable};
+
+/// Findings of one kind in a file that are listed with --all; more are only counted.
+const MAX_LISTED: usize = 10_000;
+/// Kinds in files that are kept apart; those of further files are only counted.
+const MAX_GROUPS: usize = 10_000;
+/// Columns of the severity.
+const INDENT: usize = 15;
+
+/// What findings have in common that are told together. What is only notable is told once for all
+/// partitions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    severity: Severity,
+    path: Option<String>,
+    file: Option<String>,
+    kind: Kind,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// The first ones.
+    listed: Vec<Finding>,
+    count: u64,
+    records: u64,
+    files: u64,
+    last_position: Option<u64>,
+    offsets: Option<(i64, i64)>,
+}
+
+/// Findings until they are printed.
+#[derive(Debug)]
+pub(crate) struct VerifyTable {
+    all: bool,
+    groups: BTreeMap<Key, Group>,
+    left_out: u64,
+}
+
+impl VerifyTable {
+    pub(crate) fn new(all: bool) -> Self {
+        Self {
+            all,
+            groups: BTreeMap::new(),
+            left_out: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, finding: &Finding) {
+        let is_alarm = finding.severity.is_alarm();
+        let is_apart = is_alarm || self.all || finding.kind == Kind::OpenTransaction;
+        let key = Key {
+            severity: finding.severity,
+            path: is_apart.then(|| finding.path.clone()),
+            file: finding.file.clone().filter(|_| is_apart),
+            kind: finding.kind,
+        };
+        if !self.groups.contains_key(&key) && self.groups.len() >= MAX_GROUPS {
+            self.left_out += 1;
+            return;
+        }
+        let most = if self.all || finding.kind == Kind::OpenTransaction { MAX_LISTED } else { 1 };
+        self.groups.entry(key).or_default().add(finding, most);
+    }
+
+    pub(crate) fn print(
+        &self,
+        total: &VerifySummary,
+        elapsed: Duration,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let style = context.style;
+        let number = |what: &str, number: u64| {
+            let text = format!("{what}: {number}");
+            if number > 0 { style.bad(&text) } else { text }
+        };
+        writeln!(
+            context.out,
+            "{}   {}   notable: {}   ({} in {}, {:.1} s)",
+            number("corrupt", total.corrupt),
+            number("after a crash", total.after_crash),
+            total.notable,
+            bytes(total.bytes),
+            count(total.files, "file"),
+            elapsed.as_secs_f64(),
+        )?;
+        for group in self.groups.values() {
+            for (index, finding) in group.listed.iter().enumerate() {
+                let others = (index + 1 == group.listed.len()).then_some(group);
+                writeln!(context.out)?;
+                for line in lines(finding, others, style) {
+                    writeln!(context.out, "{line}")?;
+                }
+            }
+        }
+        if self.left_out > 0 {
+            let left = count(self.left_out, "more finding");
+            writeln!(context.out, "\nand {left} in other files; -o ndjson lists all")?;
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    fn add(&mut self, finding: &Finding, most: usize) {
+        self.count += 1;
+        self.records += finding.cost.records.unwrap_or(0);
+        self.files += u64::from(finding.file.is_some());
+        self.last_position = self.last_position.max(finding.position);
+        if let Some(first) = finding.offset {
+            let last = finding.last_offset.unwrap_or(first).max(first);
+            let (low, high) = self.offsets.unwrap_or((first, last));
+            self.offsets = Some((low.min(first), high.max(last)));
+        }
+        if self.listed.len() < most {
+            self.listed.push(finding.clone());
+        }
+    }
+
+    /// What is not listed of it.
+    fn others(&self) -> Option<String> {
+        let others = self.count - self.listed.len() as u64;
+        if others == 0 {
+            return None;
+        }
+        let mut text = format!("and {others} more of this kind");
+        if let Some((low, high)) = self.offsets {
+            text.push_str(&format!(", offsets {}", range(low, high)));
+        }
+        if self.records > 0 {
+            text.push_str(&format!(", {} in all", count(self.records, "record")));
+        }
+        text.push_str("; --all lists them");
+        Some(text)
+    }
+}
+
+/// A finding in lines: where and what, then what it costs, what a broker does, what to do.
+fn lines(finding: &Finding, others: Option<&Group>, style: Style) -> Vec<String> {
+    let severity = finding.severity.words();
+    let label = format!("{severity:<INDENT$}");
+    let label = if finding.severity.is_alarm() {
+        style.bad(&label)
+    } else {
+        label
+    };
+    let mut paragraphs = vec![place(finding), finding.message.clone()];
+    paragraphs.extend(cost(finding));
+    if !finding.broker_action.is_empty() {
+        paragraphs.push(format!("broker: {}", finding.broker_action));
+    }
+    paragraphs.extend(finding.next_step.as_ref().map(|next| format!("next: {next}")));
+    paragraphs.extend(others.and_then(Group::others));
+    let width = style.width.map(|width| width.saturating_sub(INDENT).max(20));
+    let mut lines = Vec::new();
+    for paragraph in paragraphs {
+        for line in wrapped(&printable(&paragraph), width) {
+            let before = if lines.is_empty() {
+                label.clone()
+            } else {
+                " ".repeat(INDENT)
+            };
+            lines.push(format!("{before}{line}"));
+        }
+    }
+    lines
+}
+
+fn place(finding: &Finding) -> String {
+    let mut text = format!("{}  {}", finding.kind.name(), finding.partition_name());
+    if let Some(file) = &finding.file {
+        text.push_str(&format!("  {file}"));
+    }
+    if let Some(position) = finding.position {
+        text.push_str(&format!(" @ {position}"));
+    }
+    if let Some(first) = finding.offset {
+        let last = finding.last_offset.filter(|last| *last >= first);
+        let name = if last.is_some_and(|last| last > first) { "offsets" } else { "offset" };
+        text.push_str(&format!("  {name} {}", range(first, last.unwrap_or(first))));
+    }
+    text
+}
+
+fn cost(finding: &Finding) -> Option<String> {
+    let mut parts = Vec::new();
+    let cost = finding.cost;
+    if let Some(records) = cost.records.filter(|it| *it > 0) {
+        parts.push(count(records, "record"));
+    }
+    if let Some(transactions) = cost.transactions.filter(|it| *it > 0) {
+        parts.push(count(transactions, "transaction"));
+    }
+    let mut text = parts.join(", ");
+    if let Some(id) = finding.producer_id {
+        let of = if text.is_empty() { "producer" } else { " of producer" };
+        text.push_str(&format!("{of} {id}"));
+        if let Some(epoch) = finding.producer_epoch {
+            text.push_str(&format!(" epoch {epoch}"));
+        }
+        if let Some((first, last)) = finding.base_sequence.zip(finding.last_sequence) {
+            text.push_str(&format!(", sequences {}", range(first, last)));
+        }
+    }
+    if let Some(next) = finding.next_offset.filter(|_| finding.severity == Severity::Corrupt) {
+        let and = if text.is_empty() { "" } else { "; " };
+        text.push_str(&format!("{and}a consumer goes on at {next}"));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The words of a text in lines of a width.
+fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
+    let Some(width) = width else {
+        return vec![text.to_owned()];
+    };
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let length = line.chars().count() + 1 + word.chars().count();
+        if !line.is_empty() && length > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}

@@ -1,0 +1,120 @@
+//! The snapshots of the KRaft metadata log.
+//!
+//! Decides `RecordsSnapshotReader`, `RecordsSnapshotWriter`, `KafkaRaftLog`.
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use crate::format::control_record::ControlRecordType;
+use crate::format::file_name::{FileState, LogFileKind, SnapshotId};
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::PartitionDir;
+use crate::log::{Error, Io};
+
+/// Checks each `.checkpoint`, and that one covers the beginning of the log.
+pub(super) fn check_kraft_snapshots(
+    dir: &PartitionDir,
+    io: Io,
+    found: &mut Vec<Finding>,
+) -> Result<(), Error> {
+    let mut newest: Option<i64> = None;
+    for file in &dir.files {
+        let (LogFileKind::KRaftSnapshot(id), FileState::Live) =
+            (&file.parsed.kind, file.parsed.state)
+        else {
+            continue;
+        };
+        newest = newest.max(Some(id.end_offset));
+        let opened = match MappedFile::open(&dir.file_path(file), io) {
+            Ok(opened) => opened,
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(error),
+        };
+        let problem = check_snapshot(&opened, id)?;
+        found.extend(problem.map(|problem| Finding {
+            file: Some(file.name().into_owned()),
+            file_size: Some(opened.len()),
+            broker_action: "the node loads the newest snapshot at start and stops on it".to_owned(),
+            next_step: Some("take the snapshot from another controller".to_owned()),
+            ..problem
+        }));
+    }
+    let log_start = dir.segments.first().map_or(0, |first| first.base_offset);
+    if log_start > 0 && newest.is_none_or(|newest| newest < log_start) {
+        found.push(Finding {
+            offset: Some(log_start),
+            log_start_offset: Some(log_start),
+            expected: Some(format!("a .checkpoint with an end offset from {log_start} on")),
+            found: newest.map(|newest| newest.to_string()),
+            broker_action: "does not start".to_owned(),
+            next_step: Some("take the newest snapshot from another controller".to_owned()),
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::KraftSnapshotMissing,
+                format!("the log begins at {log_start} and no snapshot covers what was before"),
+            )
+        });
+    }
+    Ok(())
+}
+
+/// The first thing that is wrong with a snapshot: header first, footer last, offsets from 0 on, the
+/// epoch of its name.
+fn check_snapshot(file: &MappedFile, id: &SnapshotId) -> Result<Option<Finding>, Error> {
+    let problem = |position: u64, defect, expected: String, is: String| {
+        Some(Finding {
+            position: Some(position),
+            defect: Some(defect),
+            message: format!("{is}, expected {expected}"),
+            expected: Some(expected),
+            found: Some(is),
+            ..Finding::new(Severity::Corrupt, Kind::KraftSnapshot, "")
+        })
+    };
+    let mut next_offset = 0;
+    let mut last: Option<(u64, Option<ControlRecordType>)> = None;
+    let mut walk = BatchWalk::new(file);
+    while let Some(entry) = walk.next_entry() {
+        let batch = match entry? {
+            Entry::Batch(batch) => batch,
+            Entry::Legacy(entry) => {
+                let is = "a message of an old format".to_owned();
+                return Ok(problem(entry.position, "format", "a batch".to_owned(), is));
+            }
+            Entry::Damage(damage) => {
+                let is = damage.to_string();
+                return Ok(problem(damage.position, "damage", "a batch".to_owned(), is));
+            }
+        };
+        let header = batch.header;
+        let position = batch.position;
+        if !batch.is_valid()? {
+            let (expected, is) = (batch.compute_crc()?, header.crc());
+            let text = |crc: u32| format!("checksum {crc:#010x}");
+            return Ok(problem(position, "crc", text(expected), text(is)));
+        }
+        if header.base_offset() != next_offset {
+            let is = format!("offset {}", header.base_offset());
+            return Ok(problem(position, "offset", format!("offset {next_offset}"), is));
+        }
+        next_offset = header.next_offset();
+        if header.partition_leader_epoch() != id.epoch {
+            let is = format!("epoch {}", header.partition_leader_epoch());
+            return Ok(problem(position, "epoch", format!("epoch {}", id.epoch), is));
+        }
+        let control = batch.control_record()?.map(|record| record.control_type);
+        if last.is_none() && control != Some(ControlRecordType::SNAPSHOT_HEADER) {
+            let is = "another record".to_owned();
+            return Ok(problem(position, "header", "a snapshot header".to_owned(), is));
+        }
+        last = Some((position, control));
+    }
+    Ok(match last {
+        Some((_, Some(ControlRecordType::SNAPSHOT_FOOTER))) => None,
+        Some((position, _)) => {
+            let is = "no footer: it was never completed".to_owned();
+            problem(position, "footer", "a snapshot footer".to_owned(), is)
+        }
+        None => problem(0, "empty", "a snapshot header".to_owned(), "nothing".to_owned()),
+    })
+}

@@ -1,0 +1,138 @@
+//! The files directly in a broker's log directory.
+//!
+//! Decides `CheckpointFile.read`, `LogManager.loadLogs`, `MetaPropertiesEnsemble`.
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use super::partition::{VerifyOptions, VerifySummary};
+use crate::error::DecodeError;
+use crate::format::checkpoint::OffsetCheckpoint;
+use crate::format::file_name::LogDirFileName;
+use crate::format::meta_properties::MetaProperties;
+use crate::log::Error;
+use crate::log::log_dir::LogDir;
+use crate::log::mapped_file::MappedFile;
+
+/// Hands out what is wrong with the files of a log directory itself.
+///
+/// # Errors
+/// If a file cannot be read, or `emit` fails.
+pub fn verify_log_dir<E: From<Error>>(
+    dir: &LogDir,
+    options: &VerifyOptions,
+    mut emit: impl FnMut(&Finding) -> Result<(), E>,
+) -> Result<VerifySummary, E> {
+    let mut summary = VerifySummary::default();
+    let filter = &options.filter;
+    if filter.narrows_partitions() || filter.narrows_batches() {
+        return Ok(summary);
+    }
+    let mut found = Vec::new();
+    for name in &dir.files {
+        summary.files += 1;
+        match check_file(dir, name, options) {
+            Ok(finding) => found.extend(finding),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for name in &dir.other_dirs {
+        found.push(Finding {
+            file: Some(name.clone()),
+            broker_action: "does not start: every directory here must be a partition's".to_owned(),
+            next_step: Some("move it out of the log directory".to_owned()),
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::ForeignDirectory,
+                "not a partition directory",
+            )
+        });
+    }
+    for finding in found {
+        summary.count(finding.severity);
+        emit(&Finding {
+            path: dir.path.display().to_string(),
+            ..finding
+        })?;
+    }
+    Ok(summary)
+}
+
+fn check_file(
+    dir: &LogDir,
+    name: &str,
+    options: &VerifyOptions,
+) -> Result<Option<Finding>, Error> {
+    let parsed = LogDirFileName::parse(name);
+    let read = || MappedFile::open(&dir.path.join(name), options.io);
+    match parsed {
+        LogDirFileName::RecoveryPointOffsetCheckpoint
+        | LogDirFileName::ReplicationOffsetCheckpoint
+        | LogDirFileName::LogStartOffsetCheckpoint
+        | LogDirFileName::CleanerOffsetCheckpoint => {
+            let file = read()?;
+            let decoded = OffsetCheckpoint::decode(&file.read_all()?);
+            Ok(match decoded {
+                Ok(checkpoint) => below_zero(name, &checkpoint),
+                Err(error) => Some(unreadable(name, &error, OFFLINE)),
+            })
+        }
+        LogDirFileName::MetaProperties => {
+            let file = read()?;
+            let decoded = MetaProperties::decode(&file.read_all()?);
+            let stops = "does not start with this log directory";
+            Ok(decoded.err().map(|error| unreadable(name, &error, stops)))
+        }
+        LogDirFileName::BootstrapCheckpoint
+        | LogDirFileName::Lock
+        | LogDirFileName::CleanShutdown
+        | LogDirFileName::RemoteLogIndexCache
+        | LogDirFileName::RlmmCommittedOffsets
+        | LogDirFileName::Temporary(_)
+        | LogDirFileName::Unknown(_) => Ok(None),
+    }
+}
+
+const OFFLINE: &str = "takes it for empty, goes on loading, and then takes the whole log directory \
+                       offline";
+
+fn unreadable(name: &str, error: &DecodeError, action: &str) -> Finding {
+    Finding {
+        file: Some(name.to_owned()),
+        position: Some(error.position),
+        found: Some(error.to_string()),
+        broker_action: action.to_owned(),
+        next_step: Some(
+            "without the offset checkpoints a broker recovers everything and starts; take the \
+             file away, or correct it"
+                .to_owned(),
+        ),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::CheckpointUnreadable,
+            error.to_string(),
+        )
+    }
+}
+
+/// No broker writes a negative offset.
+fn below_zero(name: &str, checkpoint: &OffsetCheckpoint) -> Option<Finding> {
+    let (line, entry) = checkpoint
+        .entries
+        .iter()
+        .enumerate()
+        .find(|(_, entry)| entry.offset < 0 || entry.partition < 0)?;
+    Some(Finding {
+        file: Some(name.to_owned()),
+        entry: Some(line as u64),
+        offset: Some(entry.offset),
+        expected: Some("an offset from 0 on".to_owned()),
+        found: Some(entry.to_string()),
+        broker_action: "takes the number as it is".to_owned(),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::CheckpointUnreadable,
+            format!("line '{entry}' has a negative number"),
+        )
+    })
+}

@@ -24,6 +24,8 @@ pub struct AcrossPartitions {
     /// The broker of each folder above a partition.
     brokers: HashMap<PathBuf, Option<Broker>>,
     live: Vec<Live>,
+    /// Where in `live` a partition of a broker is.
+    places: HashMap<(Broker, String, i32), usize>,
     /// Topic ids by cluster.
     topics: HashMap<String, HashMap<String, String>>,
 }
@@ -56,6 +58,7 @@ impl AcrossPartitions {
             equal_records: equal_records.then(EqualRecords::default),
             brokers: HashMap::new(),
             live: Vec::new(),
+            places: HashMap::new(),
             topics: HashMap::new(),
         }
     }
@@ -107,13 +110,13 @@ impl AcrossPartitions {
             }
             return Ok(());
         }
-        let twin = self.live.iter().find(|it| {
-            it.topic == topic
-                && it.partition == partition
-                && it.broker.is_some()
-                && it.broker == broker
-                && it.path != dir.path
+        let next = self.live.len();
+        let place = broker.clone().map(|broker| {
+            let key = (broker, topic.to_owned(), partition);
+            *self.places.entry(key).or_insert(next)
         });
+        let twin = place.and_then(|place| self.live.get(place));
+        let twin = twin.filter(|twin| twin.path != dir.path);
         found.extend(twin.map(|twin| Finding {
             expected: Some("one log directory of the broker with it".to_owned()),
             found: Some(twin.path.display().to_string()),

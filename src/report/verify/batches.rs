@@ -144,6 +144,10 @@ impl Check<'_> {
                 )),
                 producers: Some(u64::from(has_producer)),
             },
+            next_step: Some(format!(
+                "take the batch from another replica; until then a consumer can go on at {}",
+                header.next_offset()
+            )),
             ..of_header(header, finding)
         }
     }
@@ -166,12 +170,10 @@ impl Check<'_> {
             crc_computed: Some(computed),
             bytes: Some(size),
             broker_action: format!(
-                "{}; fetches of it are answered and the consumer fails on it",
+                "{}; a fetch is answered with it, and the consumer fails",
                 context.start.cut(context.index, position, left)
             ),
-            next_step: Some(
-                "take the batch from another replica; a consumer can go on at nextOffset".to_owned(),
-            ),
+            next_step: Some("take the message from another replica".to_owned()),
             ..Finding::new(
                 severity,
                 Kind::BadCrc,

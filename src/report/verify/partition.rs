@@ -125,8 +125,9 @@ pub fn verify_partition<E: From<Error>>(
         ..VerifySummary::default()
     };
     let path = dir.path.display().to_string();
+    let mut damaged = DamagedBatches::default();
     let mut give = |finding: Finding| -> Result<(), E> {
-        if !wants(&options.filter, &finding) {
+        if damaged.explains(&finding) || !wants(&options.filter, &finding) {
             return Ok(());
         }
         summary.count(finding.severity);
@@ -180,6 +181,49 @@ fn wants(filter: &Filter, finding: &Finding) -> bool {
         && filter
             .producer_id
             .is_none_or(|wanted| finding.producer_id == Some(wanted))
+}
+
+/// Damaged batches that are remembered to explain what follows from them.
+const MAX_DAMAGED: usize = 1000;
+
+/// The batches with a wrong checksum: a marker among them leaves its transaction without an end.
+#[derive(Debug, Default)]
+struct DamagedBatches {
+    /// Offset range and producer.
+    batches: Vec<(i64, i64, Option<i64>)>,
+}
+
+impl DamagedBatches {
+    /// Remembers a damaged batch; whether the finding only says again that one is damaged.
+    fn explains(&mut self, finding: &Finding) -> bool {
+        match finding.kind {
+            Kind::BadCrc => {
+                let range = finding.offset.zip(finding.last_offset);
+                if let Some((first, last)) = range
+                    && self.batches.len() < MAX_DAMAGED
+                {
+                    self.batches.push((first, last, finding.producer_id));
+                }
+                false
+            }
+            // The entry's marker is not readable: the index is right.
+            Kind::TxnindexEntrySurplus => finding
+                .last_offset
+                .is_some_and(|marker| self.has(marker, finding.producer_id)),
+            Kind::MarkerProbablyCleaned => finding.offset.is_some_and(|offset| {
+                self.batches
+                    .iter()
+                    .any(|(_, last, of)| *last < offset && *of == finding.producer_id)
+            }),
+            _ => false,
+        }
+    }
+
+    fn has(&self, offset: i64, producer_id: Option<i64>) -> bool {
+        self.batches
+            .iter()
+            .any(|(first, last, of)| (*first..=*last).contains(&offset) && *of == producer_id)
+    }
 }
 
 #[derive(Default)]

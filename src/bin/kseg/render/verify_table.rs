@@ -213,10 +213,6 @@ fn cost(finding: &Finding) -> Option<String> {
             text.push_str(&format!(", sequences {}", range(first, last)));
         }
     }
-    if let Some(next) = finding.next_offset.filter(|_| finding.severity == Severity::Corrupt) {
-        let and = if text.is_empty() { "" } else { "; " };
-        text.push_str(&format!("{and}a consumer goes on at {next}"));
-    }
     (!text.is_empty()).then_some(text)
 }
 

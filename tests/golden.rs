@@ -461,6 +461,48 @@ const CASES: &[Case] = &[
     ),
     case("gaps-healthy", "gaps s02-txn-tv2/data"),
     case("gaps-forgotten", "gaps s12-expired-producers/data"),
+    // verify
+    case("verify-help", "verify --help"),
+    case("verify-healthy", "verify s01-idempotent/data"),
+    case("verify-bad-crc", "verify s07c-flipped-byte-flushed/data"),
+    wide("verify-torn-80", 80, "verify incidents/torn-tail/data"),
+    case("verify-indexes", "verify incidents/damaged-indexes/data"),
+    wide(
+        "verify-snapshots-80",
+        80,
+        "verify --topic orders --partition 3 incidents/unreadable-snapshots/data",
+    ),
+    case(
+        "verify-leader-epochs",
+        "verify incidents/leader-epoch-checkpoint-damage/data",
+    ),
+    case("verify-txnindex", "verify s07e-deleted-txnindex/data"),
+    case("verify-all", "verify --all s07e-deleted-txnindex/data"),
+    case("verify-json", "verify -o json incidents/bad-crc/data"),
+    case(
+        "verify-ndjson",
+        "verify -o ndjson --producer-id 22 incidents/several-open-transactions/data",
+    ),
+    case(
+        "verify-equal-records",
+        "verify --quick --equal-records incidents/foreign-records/data",
+    ),
+    case(
+        "verify-replicas",
+        "verify --deep s14-replicas/data s14-replicas/data-2",
+    ),
+    case(
+        "verify-file",
+        "verify incidents/bad-crc/data/orders-0/00000000000000000000.log",
+    ),
+    case(
+        "verify-side-file",
+        "verify incidents/bad-crc/data/orders-0/00000000000000000000.index",
+    ),
+    case(
+        "verify-quick-and-deep",
+        "verify --quick --deep incidents/bad-crc/data",
+    ),
     // read, and records
     case("read-help", "read --help"),
     case("read-committed", "read s02-txn-tv2/data/tx-1"),

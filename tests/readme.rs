@@ -55,7 +55,7 @@ fn renewed(text: &str) -> (String, u32) {
 
 #[test]
 fn readme_shows_what_the_commands_print() {
-    check("README.md", 7);
+    check("README.md", 8);
 }
 
 #[test]

@@ -54,7 +54,11 @@ fn verify_with(path: &Path, of: VerifyOptionsOf) -> Vec<Value> {
         },
     )
     .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let count = |severity: &str| rows.iter().filter(|row| row["severity"] == severity).count();
+    let count = |severity: &str| {
+        rows.iter()
+            .filter(|row| row["severity"] == severity)
+            .count()
+    };
     assert_eq!(summary.corrupt, count("corrupt") as u64);
     assert_eq!(summary.after_crash, count("afterCrash") as u64);
     assert_eq!(summary.bytes, dir.size_in_bytes());
@@ -93,7 +97,9 @@ fn says(row: &Value, wanted: &Value) -> bool {
 /// answer of another command.
 fn wanted_of<'w>(wanted: &'w [Value], partition: &str) -> Vec<&'w Value> {
     let of_it = wanted.iter().filter(|it| it["partition"] == partition);
-    of_it.filter(|it| it["kind"] != "replica-divergence").collect()
+    of_it
+        .filter(|it| it["kind"] != "replica-divergence")
+        .collect()
 }
 
 #[test]
@@ -121,7 +127,8 @@ fn findings_of_incidents_are_reported_with_their_facts() {
                 rows.remove(found);
                 compared += 1;
             }
-            let is_unlisted = |row: &&Value| is_alarm(row) && !is_evident(row, &path, &expected, &rows);
+            let is_unlisted =
+                |row: &&Value| is_alarm(row) && !is_evident(row, &path, &expected, &rows);
             if let Some(row) = rows.iter().find(is_unlisted) {
                 panic!("{}: not expected: {row:#}", path.display());
             }
@@ -136,7 +143,10 @@ fn is_evident(row: &Value, partition: &Path, expected: &Value, rows: &[Value]) -
     let file = row["file"].as_str().unwrap_or_default();
     let is_loss = |class: &Value| {
         let gaps = expected["gaps"].as_array();
-        gaps.is_some_and(|gaps| gaps.iter().any(|gap| gap["class"] == *class && gap["loss"] == true))
+        gaps.is_some_and(|gaps| {
+            gaps.iter()
+                .any(|gap| gap["class"] == *class && gap["loss"] == true)
+        })
     };
     let is_torn = rows.iter().any(|row| row["kind"] == "torn-tail");
     match row["kind"].as_str().unwrap() {
@@ -184,7 +194,10 @@ fn corrupt_partitions(folders: &[PathBuf], except: &str) -> (usize, Vec<String>)
     for path in &partitions {
         let mut rows = verify(path);
         rows.retain(|row| row["severity"] == "corrupt" && row["kind"] != except);
-        corrupt.extend(rows.first().map(|row| format!("{}: {row:#}", path.display())));
+        corrupt.extend(
+            rows.first()
+                .map(|row| format!("{}: {row:#}", path.display())),
+        );
     }
     (partitions.len(), corrupt)
 }
@@ -210,7 +223,9 @@ fn nothing_kafkas_recovery_left_is_corrupt_but_what_it_forgot() {
 fn differing(one: &Path, other: &Path) -> BTreeSet<String> {
     let files = |folder: &Path| {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+        entries
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect::<BTreeSet<_>>()
     };
     let all = &files(one) | &files(other);
     let differs = |name: &&String| fs::read(one.join(name)).ok() != fs::read(other.join(name)).ok();
@@ -220,7 +235,10 @@ fn differing(one: &Path, other: &Path) -> BTreeSet<String> {
 #[test]
 fn damage_is_found_in_the_files_that_were_damaged() {
     let mut found = BTreeSet::new();
-    for fixture in broker_fixtures().iter().filter(|fixture| is_damaged(fixture)) {
+    for fixture in broker_fixtures()
+        .iter()
+        .filter(|fixture| is_damaged(fixture))
+    {
         for before in partitions_below(&fixture.join("undamaged")) {
             let path = fixture.join("data").join(before.file_name().unwrap());
             let damaged = differing(&before, &path);
@@ -237,24 +255,34 @@ fn damage_is_found_in_the_files_that_were_damaged() {
             for row in alarms {
                 let file = row["file"].as_str().unwrap().to_owned();
                 let follows = ["past-end-of-log", "high-watermark-past-end"];
-                let is_consequence = follows.iter().any(|it| row["defect"] == *it || row["kind"] == *it);
+                let is_consequence = follows
+                    .iter()
+                    .any(|it| row["defect"] == *it || row["kind"] == *it);
                 assert!(damaged.contains(&file) || is_consequence, "{row:#}");
                 found.insert(row["kind"].as_str().unwrap().to_owned());
             }
         }
     }
-    let wanted = ["bad-crc", "index-damaged", "index-missing", "torn-tail", "txnindex-entry-missing"];
+    let wanted = [
+        "bad-crc",
+        "index-damaged",
+        "index-missing",
+        "torn-tail",
+        "txnindex-entry-missing",
+    ];
     assert!(wanted.iter().all(|kind| found.contains(*kind)), "{found:?}");
 }
 
 #[test]
 fn what_recovery_leaves_damaged_was_so_before() {
-    for fixture in broker_fixtures().iter().filter(|fixture| is_damaged(fixture)) {
+    for fixture in broker_fixtures()
+        .iter()
+        .filter(|fixture| is_damaged(fixture))
+    {
         for path in partitions_below(&fixture.join("recovered")) {
             let before = fixture.join("data").join(path.file_name().unwrap());
-            let place = |row: &Value| {
-                ["kind", "file", "position", "offset"].map(|key| row[key].clone())
-            };
+            let place =
+                |row: &Value| ["kind", "file", "position", "offset"].map(|key| row[key].clone());
             let before: Vec<_> = verify(&before).iter().map(place).collect();
             for row in verify(&path).iter().filter(|row| is_alarm(row)) {
                 assert!(before.contains(&place(row)), "{}: {row:#}", path.display());

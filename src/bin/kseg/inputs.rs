@@ -212,8 +212,7 @@ impl Inputs {
         visit(&Input::LogDir(dir), context)?;
         // Rows that stream to the terminal show how far the run has come themselves.
         let shows = !self.has_own_progress && (self.collects || !context.out_is_terminal);
-        let mut progress = shows
-            .then(|| Progress::new(partitions.len() as u64));
+        let mut progress = shows.then(|| Progress::new(partitions.len() as u64));
         let mut wanted = 0;
         for partition in partitions {
             match PartitionDir::hold(&partition.path) {

@@ -167,7 +167,10 @@ impl AcrossPartitions {
     ) -> Result<VerifySummary, E> {
         let mut summary = VerifySummary::default();
         for live in &self.live {
-            let topics = live.broker.as_ref().and_then(|it| self.topics.get(&it.cluster_id));
+            let topics = live
+                .broker
+                .as_ref()
+                .and_then(|it| self.topics.get(&it.cluster_id));
             let Some((topics, own)) = topics.zip(live.topic_id.as_ref()) else {
                 continue;
             };

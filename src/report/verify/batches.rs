@@ -134,7 +134,9 @@ impl Check<'_> {
         let count = header.records_count();
         // Records the batch can hold at most, where the count itself cannot be right.
         let records = u64::try_from(count).ok().filter(|_| count >= 0).into_iter();
-        let records = records.chain(lost.and_then(|it| u64::try_from(it).ok())).min();
+        let records = records
+            .chain(lost.and_then(|it| u64::try_from(it).ok()))
+            .min();
         let has_producer = header.has_producer_id();
         Finding {
             cost: Cost {
@@ -154,7 +156,8 @@ impl Check<'_> {
 
     fn bad_checksum(&self, (position, size): (u64, u64), stored: u32, computed: u32) -> Finding {
         let context = self.context;
-        let is_tail = position + size == context.size_in_bytes && context.start.is_last(context.index);
+        let is_tail =
+            position + size == context.size_in_bytes && context.start.is_last(context.index);
         let severity = if is_tail {
             context.start.severity(context.index)
         } else {
@@ -201,7 +204,12 @@ impl Check<'_> {
             || attributes.compression_type().0 > CompressionType::ZSTD.0
         {
             let found = format!("attributes {:#06x}", attributes.0);
-            self.add(batch, Kind::UnknownAttributes, "bits 7 to 15 zero, a codec up to 4", found);
+            self.add(
+                batch,
+                Kind::UnknownAttributes,
+                "bits 7 to 15 zero, a codec up to 4",
+                found,
+            );
         }
         let is_control = attributes.is_control();
         if header.has_producer_id() {
@@ -213,17 +221,32 @@ impl Check<'_> {
                     header.producer_epoch(),
                     header.base_sequence()
                 );
-                self.add(batch, Kind::BadProducerFields, "an epoch and a sequence", found);
+                self.add(
+                    batch,
+                    Kind::BadProducerFields,
+                    "an epoch and a sequence",
+                    found,
+                );
             }
         } else if attributes.is_transactional() {
             let found = format!("producer {}", header.producer_id());
-            self.add(batch, Kind::TransactionWithoutProducer, "a producer id", found);
+            self.add(
+                batch,
+                Kind::TransactionWithoutProducer,
+                "a producer id",
+                found,
+            );
         }
         if is_control && header.has_producer_id() {
             self.marker(batch)?;
         } else if is_control && !self.context.is_metadata_log {
             let expected = "control batches with a producer";
-            self.add(batch, Kind::MisplacedControl, expected, "one without".to_owned());
+            self.add(
+                batch,
+                Kind::MisplacedControl,
+                expected,
+                "one without".to_owned(),
+            );
         }
         Ok(())
     }
@@ -232,7 +255,12 @@ impl Check<'_> {
         let count = batch.header.records_count();
         if self.context.is_metadata_log {
             let found = "one with a producer".to_owned();
-            self.add(batch, Kind::MisplacedControl, "control batches without producer", found);
+            self.add(
+                batch,
+                Kind::MisplacedControl,
+                "control batches without producer",
+                found,
+            );
         } else if count != 0 && (count != 1 || batch.marker()?.is_none()) {
             let what = match batch.control_record()? {
                 Some(record) => record.control_type.name(),
@@ -250,7 +278,8 @@ impl Check<'_> {
             position: Some(batch.position),
             expected: Some(expected.to_owned()),
             found: Some(found.clone()),
-            broker_action: "no start looks at it; a broker sends it to consumers as it is".to_owned(),
+            broker_action: "no start looks at it; a broker sends it to consumers as it is"
+                .to_owned(),
             next_step: Some("compare with another replica: kseg diff".to_owned()),
             ..Finding::new(
                 Severity::Corrupt,

@@ -49,7 +49,8 @@ impl EqualRecords {
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
         let files = dir.segments.iter().map(|segment| {
-            dir.file(segment.log).map_or_else(PathBuf::new, |file| dir.file_path(file))
+            dir.file(segment.log)
+                .map_or_else(PathBuf::new, |file| dir.file_path(file))
         });
         let own = self.partitions.len();
         let name = match (dir.topic(), dir.partition()) {

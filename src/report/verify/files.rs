@@ -33,7 +33,9 @@ fn not_live(status: &PartitionDirStatus) -> Finding {
     let action = match status {
         PartitionDirStatus::Live => "",
         PartitionDirStatus::Delete(_) => "deletes the directory after the start",
-        PartitionDirStatus::Future(_) => "goes on copying into it, and swaps it in when it is level",
+        PartitionDirStatus::Future(_) => {
+            "goes on copying into it, and swaps it in when it is level"
+        }
         PartitionDirStatus::Stray(_) => "keeps it aside; the cluster does not know it here",
     };
     Finding {
@@ -50,7 +52,11 @@ fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
     let finding = match (&file.parsed.state, &file.parsed.kind) {
         (FileState::Deleted, _) => Finding {
             broker_action: "deletes it at any start".to_owned(),
-            ..Finding::new(Severity::Notable, Kind::DeletedFile, "waits for its deletion")
+            ..Finding::new(
+                Severity::Notable,
+                Kind::DeletedFile,
+                "waits for its deletion",
+            )
         },
         (FileState::Cleaned, _) => Finding {
             broker_action: "deletes it at any start, with each .swap at or above its offset"
@@ -62,9 +68,10 @@ fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
             )
         },
         (FileState::Swap, _) => Finding {
-            broker_action: "renames it at any start and deletes the segments it replaces, unless a \
+            broker_action:
+                "renames it at any start and deletes the segments it replaces, unless a \
                             .cleaned at or below its offset is there"
-                .to_owned(),
+                    .to_owned(),
             ..Finding::new(
                 Severity::Notable,
                 Kind::InterruptedCleaner,
@@ -88,7 +95,11 @@ fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
         ) if !has_segment(dir, *base) => Finding {
             segment_base_offset: Some(*base),
             broker_action: "deletes it at any start".to_owned(),
-            ..Finding::new(Severity::Notable, Kind::OrphanIndex, "its .log is not there")
+            ..Finding::new(
+                Severity::Notable,
+                Kind::OrphanIndex,
+                "its .log is not there",
+            )
         },
         _ => return None,
     };
@@ -123,15 +134,25 @@ fn check_segment_files(
             expected: Some(format!("at most {MAX_SEGMENT_SIZE} bytes")),
             found: Some(format!("{} bytes", log.size_in_bytes)),
             broker_action: "does not open it: the partition does not load".to_owned(),
-            ..Finding::new(Severity::Corrupt, Kind::SegmentTooLarge, "too large for any broker")
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::SegmentTooLarge,
+                "too large for any broker",
+            )
         });
     }
     if log.size_in_bytes == 0 {
         return;
     }
     let indexes = [
-        (segment.offset_index, LogFileKind::OffsetIndex(segment.base_offset)),
-        (segment.time_index, LogFileKind::TimeIndex(segment.base_offset)),
+        (
+            segment.offset_index,
+            LogFileKind::OffsetIndex(segment.base_offset),
+        ),
+        (
+            segment.time_index,
+            LogFileKind::TimeIndex(segment.base_offset),
+        ),
     ];
     for (_, kind) in indexes.iter().filter(|(place, _)| place.is_none()) {
         let context = IndexContext {
@@ -170,8 +191,14 @@ pub(super) fn check_partition_metadata(
             position: Some(error.position),
             found: Some(error.to_string()),
             broker_action: "the partition does not load, clean or unclean".to_owned(),
-            next_step: Some("write it again: kseg ls on another replica shows the topic id".to_owned()),
-            ..Finding::new(Severity::Corrupt, Kind::PartitionMetadata, error.to_string())
+            next_step: Some(
+                "write it again: kseg ls on another replica shows the topic id".to_owned(),
+            ),
+            ..Finding::new(
+                Severity::Corrupt,
+                Kind::PartitionMetadata,
+                error.to_string(),
+            )
         });
     }
     Ok(())
@@ -197,7 +224,10 @@ pub(super) fn check_txn_index(
         Err(error) => return Err(error),
     };
     let bytes = file.read_all()?;
-    let next_base = dir.segments.get(index + 1).map_or(i64::MAX, |next| next.base_offset);
+    let next_base = dir
+        .segments
+        .get(index + 1)
+        .map_or(i64::MAX, |next| next.base_offset);
     let mut last = i64::MIN;
     for (number, row) in AbortedTxnRows::decode(&bytes).rows().iter().enumerate() {
         let (first, ends) = (row.first_offset(), row.last_offset());

@@ -6,9 +6,7 @@ use super::kind::Kind;
 use crate::log::damage::ReadableFields;
 
 /// How bad it is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
@@ -59,7 +57,10 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "Kafka's names; null for those that are not there")]
+#[expect(
+    missing_docs,
+    reason = "Kafka's names; null for those that are not there"
+)]
 pub struct Readable {
     pub base_offset: Option<i64>,
     pub batch_length: Option<i32>,

@@ -66,7 +66,11 @@ impl<'a> OffsetIndexCheck<'a> {
             next_position: u64::MAX,
             pending: None,
             previous: base_offset.saturating_sub(1),
-            ragged: ragged(rows.ragged_size(), rows.slots().len(), offset_index::ENTRY_SIZE),
+            ragged: ragged(
+                rows.ragged_size(),
+                rows.slots().len(),
+                offset_index::ENTRY_SIZE,
+            ),
             defect: None,
         };
         check.defect = check.disorder();
@@ -103,7 +107,9 @@ impl<'a> OffsetIndexCheck<'a> {
         }
         let is_behind_zero = self.rows.non_zero_position_after_rows();
         let whole = (self.rows.slots().len() * offset_index::ENTRY_SIZE) as u64;
-        is_behind_zero.filter(|position| *position < whole).map(|_| zero_entry(self.rows.row_count()))
+        is_behind_zero
+            .filter(|position| *position < whole)
+            .map(|_| zero_entry(self.rows.row_count()))
     }
 
     fn row(&self, entry: usize) -> Option<&'a OffsetIndexEntry> {
@@ -140,7 +146,9 @@ impl<'a> OffsetIndexCheck<'a> {
         }
         while self.next_position <= batch.position && self.defect.is_none() {
             let entry = self.next;
-            let offset = self.row(entry).map_or(0, |row| row.offset(self.base_offset));
+            let offset = self
+                .row(entry)
+                .map_or(0, |row| row.offset(self.base_offset));
             if self.next_position < batch.position {
                 self.defect = Some(Defect::new(
                     "not-a-batch-start",
@@ -170,8 +178,8 @@ impl<'a> OffsetIndexCheck<'a> {
     /// The end of the segment, which has bytes up to `end`.
     pub(super) fn finish(mut self, end: u64, context: &IndexContext<'_>, found: &mut Vec<Finding>) {
         let unresolved = self.pending.map(|(entry, _)| entry);
-        let left = (self.row(self.next).is_some() && self.next_position != u64::MAX)
-            .then_some(self.next);
+        let left =
+            (self.row(self.next).is_some() && self.next_position != u64::MAX).then_some(self.next);
         if self.defect.is_none()
             && let Some(entry) = unresolved.or(left)
         {
@@ -191,7 +199,11 @@ impl<'a> OffsetIndexCheck<'a> {
         }
         let zeros = self.rows.zero_tail_size() as u64;
         let position = (self.rows.row_count() * size) as u64;
-        found.extend(context.not_trimmed(position, zeros, self.rows.non_zero_position_after_rows()));
+        found.extend(context.not_trimmed(
+            position,
+            zeros,
+            self.rows.non_zero_position_after_rows(),
+        ));
     }
 }
 
@@ -218,7 +230,11 @@ impl<'a> TimeIndexCheck<'a> {
             next_offset: i64::MAX,
             max_timestamp: NO_TIMESTAMP,
             has_legacy: false,
-            ragged: ragged(rows.ragged_size(), rows.slots().len(), time_index::ENTRY_SIZE),
+            ragged: ragged(
+                rows.ragged_size(),
+                rows.slots().len(),
+                time_index::ENTRY_SIZE,
+            ),
             defect: None,
         };
         check.defect = check.disorder();
@@ -252,7 +268,9 @@ impl<'a> TimeIndexCheck<'a> {
         }
         let is_behind_zero = self.rows.non_zero_position_after_rows();
         let whole = (self.rows.slots().len() * time_index::ENTRY_SIZE) as u64;
-        is_behind_zero.filter(|position| *position < whole).map(|_| zero_entry(self.rows.row_count()))
+        is_behind_zero
+            .filter(|position| *position < whole)
+            .map(|_| zero_entry(self.rows.row_count()))
     }
 
     fn row(&self, entry: usize) -> Option<&'a TimeIndexEntry> {
@@ -260,7 +278,8 @@ impl<'a> TimeIndexCheck<'a> {
     }
 
     fn offset_of(&self, entry: usize) -> i64 {
-        self.row(entry).map_or(i64::MAX, |row| row.offset(self.base_offset))
+        self.row(entry)
+            .map_or(i64::MAX, |row| row.offset(self.base_offset))
     }
 
     /// The next batch of the segment.
@@ -281,7 +300,9 @@ impl<'a> TimeIndexCheck<'a> {
     fn compare(&mut self, batch: Indexed) {
         while self.next_offset <= batch.last_offset {
             let entry = self.next;
-            let timestamp = self.row(entry).map_or(NO_TIMESTAMP, TimeIndexEntry::timestamp);
+            let timestamp = self
+                .row(entry)
+                .map_or(NO_TIMESTAMP, TimeIndexEntry::timestamp);
             // Writers up to 3.7 name the record inside the batch.
             let is_end = self.next_offset == batch.last_offset && !self.has_legacy;
             let is_right = if is_end {
@@ -335,7 +356,11 @@ impl<'a> TimeIndexCheck<'a> {
         }
         let zeros = self.rows.zero_tail_size() as u64;
         let position = (self.rows.row_count() * size) as u64;
-        found.extend(context.not_trimmed(position, zeros, self.rows.non_zero_position_after_rows()));
+        found.extend(context.not_trimmed(
+            position,
+            zeros,
+            self.rows.non_zero_position_after_rows(),
+        ));
     }
 }
 

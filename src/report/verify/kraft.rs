@@ -44,7 +44,9 @@ pub(super) fn check_kraft_snapshots(
         found.push(Finding {
             offset: Some(log_start),
             log_start_offset: Some(log_start),
-            expected: Some(format!("a .checkpoint with an end offset from {log_start} on")),
+            expected: Some(format!(
+                "a .checkpoint with an end offset from {log_start} on"
+            )),
             found: newest.map(|newest| newest.to_string()),
             broker_action: "does not start".to_owned(),
             next_step: Some("take the newest snapshot from another controller".to_owned()),
@@ -95,17 +97,32 @@ fn check_snapshot(file: &MappedFile, id: &SnapshotId) -> Result<Option<Finding>,
         }
         if header.base_offset() != next_offset {
             let is = format!("offset {}", header.base_offset());
-            return Ok(problem(position, "offset", format!("offset {next_offset}"), is));
+            return Ok(problem(
+                position,
+                "offset",
+                format!("offset {next_offset}"),
+                is,
+            ));
         }
         next_offset = header.next_offset();
         if header.partition_leader_epoch() != id.epoch {
             let is = format!("epoch {}", header.partition_leader_epoch());
-            return Ok(problem(position, "epoch", format!("epoch {}", id.epoch), is));
+            return Ok(problem(
+                position,
+                "epoch",
+                format!("epoch {}", id.epoch),
+                is,
+            ));
         }
         let control = batch.control_record()?.map(|record| record.control_type);
         if last.is_none() && control != Some(ControlRecordType::SNAPSHOT_HEADER) {
             let is = "another record".to_owned();
-            return Ok(problem(position, "header", "a snapshot header".to_owned(), is));
+            return Ok(problem(
+                position,
+                "header",
+                "a snapshot header".to_owned(),
+                is,
+            ));
         }
         last = Some((position, control));
     }
@@ -115,6 +132,11 @@ fn check_snapshot(file: &MappedFile, id: &SnapshotId) -> Result<Option<Finding>,
             let is = "no footer: it was never completed".to_owned();
             problem(position, "footer", "a snapshot footer".to_owned(), is)
         }
-        None => problem(0, "empty", "a snapshot header".to_owned(), "nothing".to_owned()),
+        None => problem(
+            0,
+            "empty",
+            "a snapshot header".to_owned(),
+            "nothing".to_owned(),
+        ),
     })
 }

@@ -239,7 +239,9 @@ impl EpochCheck {
             if found.len() - told >= MAX_TOLD {
                 return;
             }
-            let next = lines.get(entry + 1).map_or(i64::MAX, |line| line.start_offset);
+            let next = lines
+                .get(entry + 1)
+                .map_or(i64::MAX, |line| line.start_offset);
             found.extend(self.of_line(entry, line, next, log_end, start));
         }
     }
@@ -258,7 +260,11 @@ impl EpochCheck {
             .enumerate()
             .find(|(_, line)| line.epoch == run.epoch)
         else {
-            let defect = if index == 0 { "first-epoch-missing" } else { "epoch-missing" };
+            let defect = if index == 0 {
+                "first-epoch-missing"
+            } else {
+                "epoch-missing"
+            };
             return Some(Finding {
                 offset: Some(run.first_offset),
                 expected: Some(format!("{} {first}", run.epoch)),
@@ -315,10 +321,16 @@ impl EpochCheck {
                 found: Some(line.to_string()),
                 broker_action: "drops the line at any start".to_owned(),
                 next_step: None,
-                ..of_file(severity, "past-end", format!("line {line} begins behind the log end {log_end}"))
+                ..of_file(
+                    severity,
+                    "past-end",
+                    format!("line {line} begins behind the log end {log_end}"),
+                )
             });
         }
-        let from = self.runs.partition_point(|run| run.last_offset < line.start_offset);
+        let from = self
+            .runs
+            .partition_point(|run| run.last_offset < line.start_offset);
         let other = self.runs.get(from).filter(|run| run.first_offset < next);
         let other = other.filter(|run| line.start_offset < log_end && run.epoch < line.epoch)?;
         Some(Finding {
@@ -329,7 +341,10 @@ impl EpochCheck {
             ..of_file(
                 Severity::Corrupt,
                 "epoch-without-batches",
-                format!("line {line}: the batches there are of epoch {}", other.epoch),
+                format!(
+                    "line {line}: the batches there are of epoch {}",
+                    other.epoch
+                ),
             )
         })
     }
@@ -343,7 +358,8 @@ fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding
                         truncate too much or too little"
             .to_owned(),
         next_step: Some(
-            "take the file away and start unclean: it is rebuilt from recovered segments".to_owned(),
+            "take the file away and start unclean: it is rebuilt from recovered segments"
+                .to_owned(),
         ),
         ..Finding::new(severity, Kind::LeaderEpochCheckpoint, message)
     }

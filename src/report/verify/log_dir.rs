@@ -58,11 +58,7 @@ pub fn verify_log_dir<E: From<Error>>(
     Ok(summary)
 }
 
-fn check_file(
-    dir: &LogDir,
-    name: &str,
-    options: &VerifyOptions,
-) -> Result<Option<Finding>, Error> {
+fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Option<Finding>, Error> {
     let parsed = LogDirFileName::parse(name);
     let read = || MappedFile::open(&dir.path.join(name), options.io);
     match parsed {

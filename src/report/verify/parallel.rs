@@ -58,7 +58,10 @@ impl Queue {
                 if state.is_closed {
                     return;
                 }
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .work
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
             };
             drop(state);
             let checked = stretch.check(&mut unpacker);

@@ -361,15 +361,24 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let opened = Arc::new(opened);
         let base = segment.base_offset;
         if folds.gaps.next_offset() > base && index > 0 {
-            folds.found.push(overlap(&opened.name, base, folds.gaps.next_offset()));
+            folds
+                .found
+                .push(overlap(&opened.name, base, folds.gaps.next_offset()));
         }
-        let offset_bytes = offset_index.as_ref().map(MappedFile::read_all).transpose()?;
+        let offset_bytes = offset_index
+            .as_ref()
+            .map(MappedFile::read_all)
+            .transpose()?;
         let time_bytes = time_index.as_ref().map(MappedFile::read_all).transpose()?;
         let mut walk = SegmentWalk {
             index,
             base,
-            offsets: offset_bytes.as_ref().map(|bytes| OffsetIndexCheck::new(base, bytes)),
-            times: time_bytes.as_ref().map(|bytes| TimeIndexCheck::new(base, bytes)),
+            offsets: offset_bytes
+                .as_ref()
+                .map(|bytes| OffsetIndexCheck::new(base, bytes)),
+            times: time_bytes
+                .as_ref()
+                .map(|bytes| TimeIndexCheck::new(base, bytes)),
             outside: (None, 0),
         };
         self.batches(&opened, &mut walk, folds)?;
@@ -500,7 +509,13 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         found.extend(compaction.finding());
         if let Some(last) = dir.segments.last() {
             let ends = LogEnds { log_start, log_end };
-            check_checkpoints(self.checkpoints, ends, last.base_offset, &self.start, &mut found);
+            check_checkpoints(
+                self.checkpoints,
+                ends,
+                last.base_offset,
+                &self.start,
+                &mut found,
+            );
             let fold = transactions.fold;
             snapshots.finish(ends, fold.manager(), &self.start, &mut found)?;
             epochs.finish(dir, io, (log_start, log_end), &self.start, &mut found)?;
@@ -539,7 +554,8 @@ impl Folds<'_> {
                 let manager = self.transactions.fold.manager();
                 let is_compacted = self.compaction.is_seen();
                 let offset = batch.header.base_offset();
-                self.snapshots.compare(offset, manager, is_compacted, &mut self.found)?;
+                self.snapshots
+                    .compare(offset, manager, is_compacted, &mut self.found)?;
             }
             self.epochs.take(at.index, batch.position, batch.header);
         } else if let Entry::Legacy(_) = entry {
@@ -559,7 +575,8 @@ impl Folds<'_> {
             let txn = &ended.transaction;
             let producer = (txn.producer_id, txn.producer_epoch);
             let missing = txn.missing_markers.iter();
-            self.found.extend(missing.map(|it| of_missing_marker(producer, it)));
+            self.found
+                .extend(missing.map(|it| of_missing_marker(producer, it)));
         }
     }
 
@@ -578,7 +595,8 @@ impl Folds<'_> {
                 .to_owned(),
             ..Finding::new(Severity::Corrupt, Kind::RefusedBatch, refusal.to_string())
         };
-        self.found.push(super::batches::of_header(batch.header, finding));
+        self.found
+            .push(super::batches::of_header(batch.header, finding));
     }
 }
 
@@ -603,7 +621,10 @@ impl SegmentWalk<'_> {
     #[inline]
     fn entry(&mut self, entry: &Entry<'_>) {
         let (indexed, base_offset) = match entry {
-            Entry::Batch(batch) => (of_batch(batch.position, batch.header), batch.header.base_offset()),
+            Entry::Batch(batch) => (
+                of_batch(batch.position, batch.header),
+                batch.header.base_offset(),
+            ),
             Entry::Legacy(entry) => {
                 if let Some(times) = &mut self.times {
                     times.has_legacy();
@@ -641,7 +662,8 @@ impl SegmentWalk<'_> {
         let is_below = outside.offset < self.base;
         let base = self.base;
         let (kind, expected, action) = if is_below {
-            let action = "no start looks at it; an unclean one that recovers the segment fails on it";
+            let action =
+                "no start looks at it; an unclean one that recovers the segment fails on it";
             (Kind::OffsetBelowBase, format!("from {base} on"), action)
         } else {
             let action = "an unclean start, or one without .index, splits the segment at such \

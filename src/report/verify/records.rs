@@ -124,11 +124,16 @@ fn unreadable(bad: &BadRecords, read: u64, count: i32) -> Finding {
     let mut finding = Finding::new(
         Severity::Corrupt,
         Kind::BadRecords,
-        format!("records cannot be read behind the first {read}: {}", bad.error),
+        format!(
+            "records cannot be read behind the first {read}: {}",
+            bad.error
+        ),
     );
     finding.defect = Some(bad.kind);
     finding.found = Some(bad.error.to_string());
-    finding.cost.records = u64::try_from(count).ok().map(|count| count.saturating_sub(read));
+    finding.cost.records = u64::try_from(count)
+        .ok()
+        .map(|count| count.saturating_sub(read));
     finding.broker_action = NOT_LOOKED_AT.to_owned();
     finding.next_step = Some("compare with another replica: kseg diff".to_owned());
     finding

@@ -26,7 +26,9 @@ impl Compaction {
             .and_then(|(first, last)| u64::try_from(last.saturating_sub(first)).ok())
             .map_or(0, |span| span.saturating_add(1));
         self.places += 1;
-        self.offsets = self.offsets.saturating_add(finding.records.unwrap_or(whole));
+        self.offsets = self
+            .offsets
+            .saturating_add(finding.records.unwrap_or(whole));
         self.first = self.first.or(first);
         self.last = last.or(self.last);
     }
@@ -163,7 +165,8 @@ fn of_repeat(finding: &gaps::Finding, dir: &PartitionDir) -> Finding {
         .sequences
         .and_then(|(first, last)| u64::try_from(i64::from(last) - i64::from(first) + 1).ok());
     row.cost.records = count;
-    row.next_step = Some("consumers get the records twice: take them out by key or offset".to_owned());
+    row.next_step =
+        Some("consumers get the records twice: take them out by key or offset".to_owned());
     row
 }
 

@@ -97,7 +97,11 @@ impl<'d> SnapshotCheck<'d> {
         let bytes = file.read_all()?;
         let rows = match ProducerSnapshot::decode(&bytes) {
             Ok(snapshot) => {
-                let rows: Vec<_> = snapshot.entries().iter().map(ProducerSnapshotRow::from).collect();
+                let rows: Vec<_> = snapshot
+                    .entries()
+                    .iter()
+                    .map(ProducerSnapshotRow::from)
+                    .collect();
                 self.entries(offset, &rows, found);
                 Some(rows)
             }
@@ -163,7 +167,13 @@ impl<'d> SnapshotCheck<'d> {
             found.push(Finding {
                 entry: Some(entry as u64),
                 broker_action: "takes it as it is: no start looks at it".to_owned(),
-                ..of_row(offset, row, Severity::Corrupt, Kind::SnapshotEntry, format!("entry {entry}: {what}"))
+                ..of_row(
+                    offset,
+                    row,
+                    Severity::Corrupt,
+                    Kind::SnapshotEntry,
+                    format!("entry {entry}: {what}"),
+                )
             });
         }
     }
@@ -177,7 +187,11 @@ impl<'d> SnapshotCheck<'d> {
         manager: &ProducerStateManager,
         found: &mut Vec<Finding>,
     ) {
-        let first_base = self.dir.segments.first().map_or(0, |first| first.base_offset);
+        let first_base = self
+            .dir
+            .segments
+            .first()
+            .map_or(0, |first| first.base_offset);
         if offset < first_base {
             return;
         }
@@ -207,7 +221,10 @@ impl<'d> SnapshotCheck<'d> {
             });
         }
         let known: HashSet<i64> = rows.iter().map(|row| row.producer_id).collect();
-        for txn in manager.ongoing_txns().filter(|it| !known.contains(&it.producer_id)) {
+        for txn in manager
+            .ongoing_txns()
+            .filter(|it| !known.contains(&it.producer_id))
+        {
             let first = txn.first_offset.message_offset;
             found.push(Finding {
                 file: Some(name(offset)),
@@ -254,7 +271,10 @@ impl<'d> SnapshotCheck<'d> {
                 ..Finding::new(Severity::Notable, Kind::StraySnapshot, why)
             });
         }
-        let usable: Vec<i64> = kept.into_iter().filter(|it| self.readable.contains(it)).collect();
+        let usable: Vec<i64> = kept
+            .into_iter()
+            .filter(|it| self.readable.contains(it))
+            .collect();
         let newest = usable.last().copied();
         for (offset, finding) in std::mem::take(&mut self.unreadable) {
             let older = usable.iter().rev().find(|it| **it < offset).copied();
@@ -279,7 +299,10 @@ impl<'d> SnapshotCheck<'d> {
                 broker_action: format!(
                     "deletes it at any start and {instead}, which reads {bytes} bytes again"
                 ),
-                next_step: Some("none: the broker repairs it; kseg rebuild --only snapshot makes it anew".to_owned()),
+                next_step: Some(
+                    "none: the broker repairs it; kseg rebuild --only snapshot makes it anew"
+                        .to_owned(),
+                ),
                 ..finding
             });
         }
@@ -316,9 +339,10 @@ impl<'d> SnapshotCheck<'d> {
                 "no snapshot at all, though segments were rolled",
             );
             finding.cost.producers = Some(advanced);
-            finding.broker_action = "an unclean start replays the log and makes them anew; a clean \
+            finding.broker_action =
+                "an unclean start replays the log and makes them anew; a clean \
                                      one forgets all producers"
-                .to_owned();
+                    .to_owned();
             found.push(finding);
             return;
         }
@@ -337,7 +361,8 @@ impl<'d> SnapshotCheck<'d> {
         finding.offset = Some(ends.log_end);
         finding.cost.producers = Some(advanced);
         finding.broker_action = action.to_owned();
-        finding.next_step = Some("start unclean (remove .kafka_cleanshutdown): the state is replayed".to_owned());
+        finding.next_step =
+            Some("start unclean (remove .kafka_cleanshutdown): the state is replayed".to_owned());
         found.push(finding);
     }
 
@@ -390,7 +415,8 @@ fn difference(
     // Only where the log has the producer's data.
     let batch = entry.last_batch()?;
     let open = entry.current_txn_first_offset().unwrap_or(-1);
-    let began_before = row.current_txn_first_offset >= 0 && row.current_txn_first_offset < first_base;
+    let began_before =
+        row.current_txn_first_offset >= 0 && row.current_txn_first_offset < first_base;
     // Kafka 0.11 counts the marker as the producer's last offset.
     let last_offset = row.last_offset.min(batch.last_offset);
     let fields = [
@@ -407,9 +433,9 @@ fn difference(
         ),
         ("currentTxnFirstOffset", open, row.current_txn_first_offset),
     ];
-    fields
-        .into_iter()
-        .find(|(field, log, row)| log != row && !(began_before && *field == "currentTxnFirstOffset"))
+    fields.into_iter().find(|(field, log, row)| {
+        log != row && !(began_before && *field == "currentTxnFirstOffset")
+    })
 }
 
 /// A broker that lost its snapshots forgets open transactions, and later snapshots are of what it

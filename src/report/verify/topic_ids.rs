@@ -76,7 +76,12 @@ fn take(by_name: &mut HashMap<String, String>, key: Option<&[u8]>, value: Option
     let Decoded::Json(value) = decoded.value else {
         return;
     };
-    let text = |name: &str| value.pointer(name).and_then(|it| it.as_str()).map(str::to_owned);
+    let text = |name: &str| {
+        value
+            .pointer(name)
+            .and_then(|it| it.as_str())
+            .map(str::to_owned)
+    };
     match value.pointer("/type").and_then(|it| it.as_str()) {
         Some("TOPIC_RECORD") => {
             if let (Some(name), Some(id)) = (text("/data/name"), text("/data/topicId")) {

@@ -14,11 +14,9 @@ pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
         match Kind::of_name(finding.kind) {
             Kind::OpenTransaction => found.push(open(row, finding)),
             Kind::SnapshotOnlyTransaction => found.push(snapshot_only(row, finding)),
-            Kind::MarkerProbablyCleaned => found.push(missing_marker(
-                row.producer_id,
-                row.producer_epoch,
-                finding,
-            )),
+            Kind::MarkerProbablyCleaned => {
+                found.push(missing_marker(row.producer_id, row.producer_epoch, finding))
+            }
             // Told with the batch, by the pass over sequences and epochs.
             _ => {}
         }
@@ -26,10 +24,7 @@ pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Where a marker seems to be missing inside a transaction that has ended.
-pub(super) fn of_missing_marker(
-    producer: (i64, i16),
-    missing: &MissingMarker,
-) -> Finding {
+pub(super) fn of_missing_marker(producer: (i64, i16), missing: &MissingMarker) -> Finding {
     missing_marker(producer.0, Some(producer.1), &TxnFinding::from(missing))
 }
 
@@ -133,17 +128,27 @@ fn missing_marker(producer_id: i64, epoch: Option<i16>, finding: &TxnFinding) ->
 }
 
 /// A difference between `.txnindex` and log; `None` where there is none.
-pub(super) fn of_aborted(row: &AbortedRow<'_>, dir: &PartitionDir, start: &Start) -> Option<Finding> {
+pub(super) fn of_aborted(
+    row: &AbortedRow<'_>,
+    dir: &PartitionDir,
+    start: &Start,
+) -> Option<Finding> {
     let segment = dir
         .segments
         .iter()
-        .rposition(|segment| row.last_offset.is_none_or(|last| segment.base_offset <= last))
+        .rposition(|segment| {
+            row.last_offset
+                .is_none_or(|last| segment.base_offset <= last)
+        })
         .unwrap_or(0);
     let Some(name) = row.finding else {
         return stable_offset(row, segment, start);
     };
     let shown = if row.exposed_records > 0 {
-        format!("; {} records that were rolled back are shown", row.exposed_records)
+        format!(
+            "; {} records that were rolled back are shown",
+            row.exposed_records
+        )
     } else if row.hidden_records > 0 {
         format!("; {} records are hidden", row.hidden_records)
     } else {

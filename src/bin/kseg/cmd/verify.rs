@@ -5,7 +5,8 @@ use std::time::Instant;
 use clap::Args;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
 use kseg::report::verify::{
-    AcrossPartitions, Depth, Finding, VerifyOptions, VerifySummary, verify_log_dir, verify_partition,
+    AcrossPartitions, Depth, Finding, VerifyOptions, VerifySummary, verify_log_dir,
+    verify_partition,
 };
 
 use crate::cli::{PartitionFilterArgs, PathArgs};

@@ -16,6 +16,8 @@ use crate::render::text::{bytes, count, printable};
 const MAX_LISTED: usize = 10_000;
 /// Kinds in files that are kept apart; those of further files are only counted.
 const MAX_GROUPS: usize = 10_000;
+/// Of so many bytes it is told how long they took.
+const WORTH_A_TIME: u64 = 16 * 1024 * 1024;
 /// Columns of the severity.
 const INDENT: usize = 15;
 
@@ -70,7 +72,11 @@ impl VerifyTable {
             self.left_out += 1;
             return;
         }
-        let most = if self.all || finding.kind == Kind::OpenTransaction { MAX_LISTED } else { 1 };
+        let most = if self.all || finding.kind == Kind::OpenTransaction {
+            MAX_LISTED
+        } else {
+            1
+        };
         self.groups.entry(key).or_default().add(finding, most);
     }
 
@@ -85,15 +91,19 @@ impl VerifyTable {
             let text = format!("{what}: {number}");
             if number > 0 { style.bad(&text) } else { text }
         };
+        let took = if total.bytes >= WORTH_A_TIME {
+            format!(", {:.1} s", elapsed.as_secs_f64())
+        } else {
+            String::new()
+        };
         writeln!(
             context.out,
-            "{}   {}   notable: {}   ({} in {}, {:.1} s)",
+            "{}   {}   notable: {}   ({} in {}{took})",
             number("corrupt", total.corrupt),
             number("after a crash", total.after_crash),
             total.notable,
             bytes(total.bytes),
             count(total.files, "file"),
-            elapsed.as_secs_f64(),
         )?;
         for group in self.groups.values() {
             for (index, finding) in group.listed.iter().enumerate() {
@@ -106,7 +116,10 @@ impl VerifyTable {
         }
         if self.left_out > 0 {
             let left = count(self.left_out, "more finding");
-            writeln!(context.out, "\nand {left} in other files; -o ndjson lists all")?;
+            writeln!(
+                context.out,
+                "\nand {left} in other files; -o ndjson lists all"
+            )?;
         }
         Ok(())
     }
@@ -160,9 +173,16 @@ fn lines(finding: &Finding, others: Option<&Group>, style: Style) -> Vec<String>
     if !finding.broker_action.is_empty() {
         paragraphs.push(format!("broker: {}", finding.broker_action));
     }
-    paragraphs.extend(finding.next_step.as_ref().map(|next| format!("next: {next}")));
+    paragraphs.extend(
+        finding
+            .next_step
+            .as_ref()
+            .map(|next| format!("next: {next}")),
+    );
     paragraphs.extend(others.and_then(Group::others));
-    let width = style.width.map(|width| width.saturating_sub(INDENT).max(20));
+    let width = style
+        .width
+        .map(|width| width.saturating_sub(INDENT).max(20));
     let mut lines = Vec::new();
     for paragraph in paragraphs {
         for line in wrapped(&printable(&paragraph), width) {
@@ -187,7 +207,11 @@ fn place(finding: &Finding) -> String {
     }
     if let Some(first) = finding.offset {
         let last = finding.last_offset.filter(|last| *last >= first);
-        let name = if last.is_some_and(|last| last > first) { "offsets" } else { "offset" };
+        let name = if last.is_some_and(|last| last > first) {
+            "offsets"
+        } else {
+            "offset"
+        };
         text.push_str(&format!("  {name} {}", range(first, last.unwrap_or(first))));
     }
     text
@@ -204,7 +228,11 @@ fn cost(finding: &Finding) -> Option<String> {
     }
     let mut text = parts.join(", ");
     if let Some(id) = finding.producer_id {
-        let of = if text.is_empty() { "producer" } else { " of producer" };
+        let of = if text.is_empty() {
+            "producer"
+        } else {
+            " of producer"
+        };
         text.push_str(&format!("{of} {id}"));
         if let Some(epoch) = finding.producer_epoch {
             text.push_str(&format!(" epoch {epoch}"));

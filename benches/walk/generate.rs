@@ -121,11 +121,19 @@ pub(crate) fn all(folder: &Path, divisor: u64) -> Result<()> {
 pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
     for shape in &SHAPES {
-        for entry in fs::read_dir(folder.join(shape.name))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "log") {
-                logs.push(path);
-            }
+        logs.extend(logs_in(&folder.join(shape.name))?);
+    }
+    logs.sort();
+    Ok(logs)
+}
+
+/// The `.log` files of one data set, sorted.
+pub(crate) fn logs_in(partition: &Path) -> Result<Vec<PathBuf>> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(partition)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            logs.push(path);
         }
     }
     logs.sort();

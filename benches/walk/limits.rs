@@ -38,7 +38,7 @@ pub(crate) fn copy(bytes: &[u8]) -> u64 {
 
 /// Size of the batch at `position`, `None` at the end.
 #[inline(always)]
-fn size_at(bytes: &[u8], position: usize) -> Option<usize> {
+pub(crate) fn size_at(bytes: &[u8], position: usize) -> Option<usize> {
     let header = bytes.get(position..)?;
     let length: [u8; 4] = header
         .get(BATCH_LENGTH..BATCH_LENGTH_END)?

@@ -5,6 +5,7 @@
 //! walk generate DIR [DIVISOR]    the data sets, each divided by DIVISOR in size
 //! walk measure FILE...           all walks over these segments
 //! walk folds PARTITION...        what the answers of commands cost beside their walk
+//! walk verify DIR...             `kseg verify` of these partitions beside checksums alone
 //! ```
 #![expect(
     clippy::print_stdout,
@@ -18,6 +19,7 @@ mod generate;
 mod kseg_walk;
 mod limits;
 mod measure;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,9 +46,11 @@ fn main() -> ExitCode {
         ["folds", partitions @ ..] if !partitions.is_empty() => {
             folds::all(&partitions.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
-        _ => Err(
-            "usage: walk [generate DIR [DIVISOR] | measure FILE... | folds PARTITION...]".into(),
-        ),
+        ["verify", folders @ ..] if !folders.is_empty() => {
+            let mut folders = folders.iter().map(Path::new);
+            folders.try_for_each(|it| verify::compare(it, &generate::logs_in(it)?))
+        }
+        _ => Err("usage: walk [generate DIR [DIVISOR] | measure FILE... | folds PARTITION... | verify DIR...]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,5 +67,7 @@ fn smoke_test() -> Result<()> {
     generate::all(folder.path(), 256)?;
     let segments = generate::segments(folder.path())?;
     measure::all(&segments)?;
-    folds::all(&folds::partitions(&segments))
+    folds::all(&folds::partitions(&segments))?;
+    let tiny = folder.path().join("tiny-0");
+    verify::compare(&tiny, &generate::logs_in(&tiny)?)
 }

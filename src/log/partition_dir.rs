@@ -27,6 +27,8 @@ pub struct PartitionDir {
     /// The segments in use, by base offset.
     pub segments: Vec<SegmentFiles>,
     pub(super) held: HeldFiles,
+    /// Whether these are all the files of the directory, not those of one segment alone.
+    pub is_whole: bool,
 }
 
 /// One file of a directory.
@@ -83,6 +85,7 @@ impl PartitionDir {
             files,
             segments,
             held: HeldFiles::default(),
+            is_whole: true,
         })
     }
 
@@ -125,6 +128,7 @@ impl PartitionDir {
         });
         dir.segments = segments(&dir.files);
         dir.held = HeldFiles::open(&dir).0;
+        dir.is_whole = false;
         Ok(Some(dir))
     }
 

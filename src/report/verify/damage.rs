@@ -6,6 +6,48 @@ use super::start::Start;
 use crate::format::record_batch::HEADER_SIZE_UP_TO_MAGIC;
 use crate::log::damage::{Damage, DamageKind};
 
+/// Places of damage that are remembered.
+const MAX_DAMAGED: usize = 1000;
+
+/// The offsets of damage so far: state replayed over it is not the broker's, and a marker in it
+/// leaves its transaction without an end.
+#[derive(Debug, Default)]
+pub(super) struct Damaged {
+    offsets: Vec<i64>,
+}
+
+impl Damaged {
+    /// Whether damage may be all there is behind a finding.
+    pub(super) fn may_explain(finding: &Finding) -> bool {
+        matches!(
+            finding.kind,
+            Kind::TxnindexEntrySurplus | Kind::MarkerProbablyCleaned | Kind::SnapshotDiffers
+        )
+    }
+
+    /// Remembers damage; whether a finding only follows from it.
+    pub(super) fn explains(&mut self, finding: &Finding) -> bool {
+        let is_damage = matches!(
+            finding.kind,
+            Kind::BadCrc
+                | Kind::TornTail
+                | Kind::BadLength
+                | Kind::BatchPastEnd
+                | Kind::UnknownMagic
+        );
+        if is_damage && self.offsets.len() < MAX_DAMAGED {
+            self.offsets.extend(finding.offset);
+        }
+        let first = match finding.kind {
+            // The marker of the entry, and what lies between, is in its offsets.
+            Kind::TxnindexEntrySurplus => finding.first_offset.unwrap_or(i64::MIN),
+            _ => i64::MIN,
+        };
+        let last = finding.last_offset.max(finding.offset).unwrap_or(i64::MAX);
+        Self::may_explain(finding) && self.offsets.iter().any(|it| (first..=last).contains(it))
+    }
+}
+
 /// The finding of a stretch of damage. `next_offset` is the offset expected there.
 pub(super) fn of_damage(
     damage: &Damage,

@@ -3,7 +3,7 @@
 //! Decides `LogLoader.removeTempFilesAndCollectSwapFiles`, `LocalLog.parseTopicPartitionName`.
 
 use super::finding::{Finding, Severity};
-use super::indexes::IndexContext;
+use super::index_findings::IndexContext;
 use super::kind::Kind;
 use super::start::Start;
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::finding::Severity;
 use crate::format::file_name::LogDirFileName;
+use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 
@@ -20,29 +21,44 @@ pub(super) struct Start {
     /// The first segment that an unclean start recovers.
     floor: usize,
     segments: usize,
+    /// Place of the first segment that is looked at among all of the directory.
+    first: usize,
 }
 
 impl Start {
-    pub(super) fn of(dir: &PartitionDir, checkpoints: CheckpointedOffsets) -> Self {
+    /// Of a single segment it is told as of that one among the others, which lie beside it.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub(super) fn of(dir: &PartitionDir, checkpoints: CheckpointedOffsets) -> Result<Self, Error> {
+        let relisted = if dir.is_whole {
+            None
+        } else {
+            Some(PartitionDir::open(&dir.path)?)
+        };
+        let all = &relisted.as_ref().unwrap_or(dir).segments;
         let recovery_point = checkpoints.recovery_point;
-        let floor = dir
-            .segments
-            .partition_point(|segment| segment.base_offset <= recovery_point.unwrap_or(0));
-        Self {
+        let floor =
+            all.partition_point(|segment| segment.base_offset <= recovery_point.unwrap_or(0));
+        let first = dir.segments.first().map_or(0, |first| {
+            all.partition_point(|segment| segment.base_offset < first.base_offset)
+        });
+        Ok(Self {
             clean: clean_shutdown_above(&dir.path),
             recovery_point,
             floor: floor.saturating_sub(1),
-            segments: dir.segments.len(),
-        }
+            segments: all.len(),
+            first,
+        })
     }
 
     pub(super) fn is_last(&self, segment: usize) -> bool {
-        segment + 1 == self.segments
+        self.first + segment + 1 == self.segments
     }
 
     /// Whether an unclean start recovers the segment.
     pub(super) fn recovers(&self, segment: usize) -> bool {
-        segment >= self.floor
+        self.first + segment >= self.floor
     }
 
     /// Whether a crash may have left the segment, or a file of its, half written: there was no
@@ -72,7 +88,7 @@ impl Start {
                  point {point}"
             );
         }
-        let later = self.segments - segment - 1;
+        let later = self.segments.saturating_sub(self.first + segment + 1);
         let and = match later {
             0 => String::new(),
             1 => " and deletes the segment behind it".to_owned(),

@@ -145,12 +145,9 @@ pub(super) fn of_aborted(
         return stable_offset(row, segment, start);
     };
     let shown = if row.exposed_records > 0 {
-        format!(
-            "; {} records that were rolled back are shown",
-            row.exposed_records
-        )
+        format!("; rolled back and shown: {}", row.exposed_records)
     } else if row.hidden_records > 0 {
-        format!("; {} records are hidden", row.hidden_records)
+        format!("; hidden: {}", row.hidden_records)
     } else {
         String::new()
     };

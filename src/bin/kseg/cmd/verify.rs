@@ -94,6 +94,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
         json: JsonRows::for_format(context.format, "kseg/verify/v1"),
         table: VerifyTable::new(args.all),
         total: VerifySummary::default(),
+        has_looked: false,
     };
     let mut across = AcrossPartitions::new(&options, args.equal_records);
     let walked = inputs.for_each(context, |input, context| {
@@ -121,6 +122,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
         if let Input::Partition(partition) = input {
             tell_vanished(partition.dir, &summary, context);
         }
+        out.has_looked = true;
         out.total += &summary;
         Ok(())
     });
@@ -131,6 +133,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
     let total = out.total.clone();
     match out.json {
         Some(json) => json.finish(&mut context.out)?,
+        None if !out.has_looked => {}
         None => out.table.print(&total, elapsed, context)?,
     }
     walked?;
@@ -163,6 +166,7 @@ struct Out {
     json: Option<JsonRows>,
     table: VerifyTable,
     total: VerifySummary,
+    has_looked: bool,
 }
 
 impl Out {

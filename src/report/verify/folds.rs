@@ -1,0 +1,81 @@
+//! What must see the batches in the order of the log.
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use super::leader_epochs::EpochCheck;
+use super::sequences::Compaction;
+use super::snapshots::SnapshotCheck;
+use super::transactions::of_missing_marker;
+use crate::log::Error;
+use crate::log::batches::Entry;
+use crate::log::partition_walk::SegmentAt;
+use crate::report::aborted::{AbortedRow, Comparison};
+use crate::report::gaps::{self, GapFold};
+use crate::report::transactions::TxnEvent;
+
+/// What must see the batches in order.
+pub(super) struct Folds<'a> {
+    pub(super) gaps: GapFold<'a>,
+    pub(super) gap_findings: Vec<gaps::Finding>,
+    pub(super) compaction: Compaction,
+    pub(super) transactions:
+        Comparison<'a, Box<dyn FnMut(&AbortedRow<'_>) -> Result<(), Error> + 'a>>,
+    pub(super) epochs: EpochCheck,
+    pub(super) snapshots: SnapshotCheck<'a>,
+    pub(super) found: Vec<Finding>,
+}
+
+impl Folds<'_> {
+    /// Takes in the next entry.
+    #[inline]
+    pub(super) fn entry(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<(), Error> {
+        if let Entry::Batch(batch) = entry {
+            if self.snapshots.is_due(batch.header.base_offset()) {
+                let manager = self.transactions.fold.manager();
+                let is_compacted = self.compaction.is_seen();
+                let offset = batch.header.base_offset();
+                self.snapshots
+                    .compare(offset, manager, is_compacted, &mut self.found)?;
+            }
+            self.epochs.take(at.index, batch.position, batch.header);
+        } else if let Entry::Legacy(_) = entry {
+            self.epochs.take_legacy();
+        }
+        self.gaps.entry(at, entry, &mut self.gap_findings)?;
+        match self.transactions.entry(at, entry)? {
+            TxnEvent::Nothing | TxnEvent::EmptyTransaction => {}
+            TxnEvent::Ended => self.ended(),
+            TxnEvent::Refused => self.refused(at, entry),
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self) {
+        if let Some(ended) = self.transactions.fold.ended() {
+            let txn = &ended.transaction;
+            let producer = (txn.producer_id, txn.producer_epoch);
+            let missing = txn.missing_markers.iter();
+            self.found
+                .extend(missing.map(|it| of_missing_marker(producer, it)));
+        }
+    }
+
+    #[cold]
+    fn refused(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) {
+        let (Entry::Batch(batch), Some(refusal)) = (entry, self.transactions.fold.last_refusal())
+        else {
+            return;
+        };
+        let finding = Finding {
+            file: Some(at.file.to_owned()),
+            position: Some(batch.position),
+            found: Some(refusal.to_string()),
+            broker_action: "a start that replays it stops, or cuts the segment there if it \
+                            recovers it"
+                .to_owned(),
+            ..Finding::new(Severity::Corrupt, Kind::RefusedBatch, refusal.to_string())
+        };
+        self.found
+            .push(super::batches::of_header(batch.header, finding));
+    }
+}

@@ -1,0 +1,153 @@
+//! What is said of an index that does not fit its segment.
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use super::start::Start;
+use crate::format::file_name::LogFileKind;
+
+/// The first thing that is wrong with an index; those behind it mostly follow from it.
+#[derive(Clone, Debug)]
+pub(super) struct Defect {
+    pub(super) name: &'static str,
+    pub(super) entry: usize,
+    pub(super) expected: String,
+    pub(super) found: String,
+}
+
+impl Defect {
+    pub(super) fn new(name: &'static str, entry: usize, expected: String, found: String) -> Self {
+        Self {
+            name,
+            entry,
+            expected,
+            found,
+        }
+    }
+}
+
+/// The index of one segment, for its findings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexContext<'c> {
+    pub(super) start: &'c Start,
+    pub(super) segment: usize,
+    pub(super) base_offset: i64,
+    pub(super) file: &'c str,
+    pub(super) file_size: u64,
+}
+
+impl IndexContext<'_> {
+    fn finding(&self, severity: Severity, kind: Kind, message: String) -> Finding {
+        Finding {
+            file: Some(self.file.to_owned()),
+            segment_base_offset: Some(self.base_offset),
+            file_size: Some(self.file_size),
+            ..Finding::new(severity, kind, message)
+        }
+    }
+
+    pub(super) fn damaged(
+        &self,
+        defect: &Defect,
+        entry_size: usize,
+        is_offset_index: bool,
+    ) -> Finding {
+        let entry = defect.entry;
+        let message = format!("entry {entry}: {} ({})", defect.found, defect.name);
+        let is_last = self.start.is_last(self.segment);
+        let action = match defect.name {
+            "past-end-of-log" if is_last && is_offset_index => format!(
+                "a clean start takes {} for the log end, and offsets from there on are written \
+                 again; an unclean one rebuilds the index",
+                self.base_offset
+            ),
+            "size-not-a-multiple" => format!(
+                "no start looks at the size, which is trimmed when the segment is closed; {}",
+                self.start.index(self.segment)
+            ),
+            _ => self.start.index(self.segment).to_owned(),
+        };
+        Finding {
+            position: Some((entry * entry_size) as u64),
+            entry: Some(entry as u64),
+            defect: Some(defect.name),
+            expected: Some(defect.expected.clone()),
+            found: Some(defect.found.clone()),
+            broker_action: action,
+            next_step: Some(
+                "kseg rebuild makes it anew; or delete it before the start: a broker rebuilds an \
+                 .index that is missing"
+                    .to_owned(),
+            ),
+            ..self.finding(
+                self.start.severity(self.segment),
+                Kind::IndexDamaged,
+                message,
+            )
+        }
+    }
+
+    pub(super) fn not_trimmed(
+        &self,
+        position: u64,
+        zeros: u64,
+        non_zero: Option<u64>,
+    ) -> Option<Finding> {
+        if zeros == 0 || non_zero.is_some() {
+            return None;
+        }
+        let is_last = self.start.is_last(self.segment);
+        let (severity, action) = if is_last {
+            let action = "none needed: an open index has its full size; it is trimmed when the \
+                          segment is closed or rolled";
+            (Severity::Notable, action)
+        } else {
+            let action = "reads the zeros as entries, which does no harm; an unclean start that \
+                          recovers the segment rebuilds the index";
+            (self.start.severity(self.segment), action)
+        };
+        Some(Finding {
+            position: Some(position),
+            bytes: Some(zeros),
+            broker_action: action.to_owned(),
+            ..self.finding(
+                severity,
+                Kind::IndexNotTrimmed,
+                format!("never trimmed: {zeros} zeros behind its entries"),
+            )
+        })
+    }
+
+    pub(super) fn time_index_empty(&self) -> Finding {
+        Finding {
+            broker_action: "none: it stays empty; retention by time goes by the file's mtime, and \
+                            look-ups by time read the segment"
+                .to_owned(),
+            next_step: Some("kseg rebuild makes it anew".to_owned()),
+            ..self.finding(
+                Severity::Notable,
+                Kind::TimeIndexEmpty,
+                "empty, though the segment has timestamps".to_owned(),
+            )
+        }
+    }
+
+    /// The segment has data and the index is not there.
+    pub(super) fn missing(&self, kind: &LogFileKind) -> Finding {
+        let action = match kind {
+            LogFileKind::TimeIndex(_) => {
+                "makes an empty one; it stays empty unless the segment is recovered, and retention \
+                 by time goes by the file's mtime"
+            }
+            _ => "recovers the segment at any start, which makes all its indexes anew",
+        };
+        Finding {
+            broker_action: action.to_owned(),
+            next_step: Some("kseg rebuild makes it anew".to_owned()),
+            ..self.finding(
+                self.start.severity(self.segment),
+                Kind::IndexMissing,
+                "the segment has batches, and this index is not there".to_owned(),
+            )
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The pass over one partition: the walk that feeds the folds and hands stretches to the threads.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::batches::SegmentContext;
+use super::damage::{Damaged, of_damage};
+use super::files::{check_names, check_partition_metadata, check_txn_index};
+use super::finding::Finding;
+use super::folds::Folds;
+use super::index_findings::IndexContext;
+use super::indexes::{OffsetIndexCheck, TimeIndexCheck};
+use super::kraft::check_kraft_snapshots;
+use super::leader_epochs::EpochCheck;
+use super::offsets::check_checkpoints;
+use super::parallel::{InOrder, Stretch};
+use super::partition::{CLUSTER_METADATA, VerifyOptions};
+use super::segment::{SegmentWalk, overlap};
+use super::sequences::{Compaction, of_gap};
+use super::snapshots::{LogEnds, SnapshotCheck};
+use super::start::Start;
+use super::transactions::{of_aborted, of_open};
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::{PartitionDir, SegmentFiles};
+use crate::log::partition_walk::{OpenSegment, SegmentAt, open_segment};
+use crate::log::{Error, Io};
+use crate::report::aborted::{AbortedOptions, AbortedRow, Comparison};
+use crate::report::gaps::{GapFold, GapOptions};
+use crate::report::partition_state::{StateOptions, log_start_offset};
+use crate::report::txns::{TxnsOptions, WantedStates, begin, open_transactions};
+
+/// A stretch that one thread checks at a time ends behind so many bytes or batches.
+const STRETCH_BYTES: u64 = 1024 * 1024;
+const STRETCH_BATCHES: u32 = 1024;
+
+/// What has been walked.
+#[derive(Default)]
+pub(super) struct Walked {
+    pub(super) bytes: u64,
+    pub(super) vanished: Vec<usize>,
+}
+
+pub(super) struct Pass<'p, P, G> {
+    pub(super) dir: &'p PartitionDir,
+    pub(super) options: &'p VerifyOptions,
+    pub(super) checkpoints: CheckpointedOffsets,
+    pub(super) start: Start,
+    pub(super) out: InOrder<'p>,
+    pub(super) passed: &'p mut P,
+    pub(super) give: &'p mut G,
+}
+
+impl<P: FnMut(u64), G> Pass<'_, P, G> {
+    /// Walks the partition and gives its findings out.
+    pub(super) fn run<E: From<Error>>(mut self) -> Result<Walked, E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        let (dir, io) = (self.dir, self.options.io);
+        let mut found = Vec::new();
+        check_names(dir, &self.start, &mut found);
+        check_partition_metadata(dir, io, &mut found)?;
+        if dir.topic() == Some(CLUSTER_METADATA) {
+            check_kraft_snapshots(dir, io, &mut found)?;
+        }
+        let first_base = dir.segments.first().map_or(0, |first| first.base_offset);
+        let log_start = log_start_offset(first_base, self.checkpoints);
+        let state = state_options(io);
+        let aborted_options = AbortedOptions {
+            state,
+            ..AbortedOptions::default()
+        };
+        let aborted: RefCell<Vec<Finding>> = RefCell::default();
+        let start = self.start;
+        let (fold, is_seeded) = begin(dir, log_start, state)?;
+        let emit_aborted = |row: &AbortedRow<'_>| {
+            aborted.borrow_mut().extend(of_aborted(row, dir, &start));
+            Ok(())
+        };
+        let gap_options = GapOptions {
+            io,
+            ..GapOptions::default()
+        };
+        let mut gap_findings = Vec::new();
+        let gaps = GapFold::begin(dir, self.checkpoints, &gap_options, &mut gap_findings)?;
+        let mut folds = Folds {
+            gaps,
+            gap_findings,
+            compaction: Compaction::default(),
+            transactions: Comparison::new(
+                dir,
+                &aborted_options,
+                log_start,
+                fold.with_high_watermark(self.checkpoints.high_watermark),
+                Box::new(emit_aborted),
+            ),
+            epochs: EpochCheck::default(),
+            snapshots: SnapshotCheck::new(dir, io),
+            found,
+        };
+        let mut walked = Walked::default();
+        for (index, segment) in dir.segments.iter().enumerate() {
+            match self.segment(index, segment, &mut folds)? {
+                Some(bytes) => walked.bytes += bytes,
+                None => walked.vanished.push(index),
+            }
+            folds.transactions.finish_segment(i64::MAX)?;
+            folds.found.append(&mut aborted.borrow_mut());
+            self.hand_over(&mut folds)?;
+        }
+        self.end(folds, is_seeded, log_start)?;
+        let Self {
+            mut out,
+            passed,
+            give,
+            ..
+        } = self;
+        out.finish(passed, give)?;
+        Ok(walked)
+    }
+
+    /// Passes on what the folds have found, and what is ready of the stretches.
+    fn hand_over<E: From<Error>>(&mut self, folds: &mut Folds<'_>) -> Result<(), E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        for finding in folds.gap_findings.drain(..) {
+            let finding = of_gap(&finding, self.dir, &mut folds.compaction);
+            folds.found.extend(finding);
+        }
+        for finding in folds.found.drain(..) {
+            self.out.found(finding);
+        }
+        self.out.give(self.passed, self.give)
+    }
+
+    /// Walks one segment; returns its bytes, or `None` if it has vanished.
+    fn segment<E: From<Error>>(
+        &mut self,
+        index: usize,
+        segment: &SegmentFiles,
+        folds: &mut Folds<'_>,
+    ) -> Result<Option<u64>, E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        let (dir, io) = (self.dir, self.options.io);
+        // Indexes first: what they name lies in the log that is opened after them.
+        let offset_index = open_index(dir, segment.offset_index, io)?;
+        let time_index = open_index(dir, segment.time_index, io)?;
+        folds.transactions.enter(index, segment)?;
+        check_txn_index(dir, index, io, &mut folds.found)?;
+        let Some(opened) = open_segment(dir, segment, io)? else {
+            return Ok(None);
+        };
+        let opened = Arc::new(opened);
+        let base = segment.base_offset;
+        if folds.gaps.next_offset() > base && index > 0 {
+            folds
+                .found
+                .push(overlap(&opened.name, base, folds.gaps.next_offset()));
+        }
+        let offset_bytes = offset_index
+            .as_ref()
+            .map(MappedFile::read_all)
+            .transpose()?;
+        let time_bytes = time_index.as_ref().map(MappedFile::read_all).transpose()?;
+        let mut walk = SegmentWalk {
+            index,
+            base,
+            offsets: offset_bytes
+                .as_ref()
+                .map(|bytes| OffsetIndexCheck::new(base, bytes)),
+            times: time_bytes
+                .as_ref()
+                .map(|bytes| TimeIndexCheck::new(base, bytes)),
+            outside: (None, 0),
+        };
+        self.batches(&opened, &mut walk, folds)?;
+        walk.tell_outside(&opened.name, &mut folds.found);
+        let size = opened.file.len();
+        let context = |file: &MappedFile| (file_name(file), file.len());
+        if let (Some(check), Some(file)) = (walk.offsets, &offset_index) {
+            let (name, file_size) = context(file);
+            let context = self.index_context(index, base, &name, file_size);
+            check.finish(size, &context, &mut folds.found);
+        }
+        if let (Some(check), Some(file)) = (walk.times, &time_index) {
+            let (name, file_size) = context(file);
+            let context = self.index_context(index, base, &name, file_size);
+            check.finish(&context, &mut folds.found);
+        }
+        Ok(Some(size))
+    }
+
+    fn index_context<'c>(
+        &'c self,
+        segment: usize,
+        base_offset: i64,
+        file: &'c str,
+        file_size: u64,
+    ) -> IndexContext<'c> {
+        IndexContext {
+            start: &self.start,
+            segment,
+            base_offset,
+            file,
+            file_size,
+        }
+    }
+
+    fn batches<E: From<Error>>(
+        &mut self,
+        opened: &Arc<OpenSegment>,
+        segment: &mut SegmentWalk<'_>,
+        folds: &mut Folds<'_>,
+    ) -> Result<(), E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        let size = opened.file.len();
+        let at = SegmentAt {
+            index: segment.index,
+            base_offset: segment.base,
+            file: &opened.name,
+            size_in_bytes: size,
+        };
+        let context = SegmentContext {
+            index: segment.index,
+            size_in_bytes: size,
+            start: self.start,
+            is_metadata_log: self.dir.topic() == Some(CLUSTER_METADATA),
+            depth: self.options.depth,
+        };
+        let stretch = |from, to| Stretch {
+            segment: Arc::clone(opened),
+            context,
+            from,
+            to,
+        };
+        let (mut from, mut batches) = (0, 0);
+        let mut walk = BatchWalk::new(&opened.file);
+        loop {
+            let position = walk.position();
+            let Some(entry) = walk.next_entry() else {
+                // What a broker is still writing is no part of it.
+                if position > from {
+                    self.out.submit(stretch(from, position));
+                }
+                break;
+            };
+            let entry = entry?;
+            if let Entry::Damage(damage) = &entry {
+                if position > from {
+                    self.out.submit(stretch(from, position));
+                }
+                from = position + damage.size_in_bytes;
+                let next = (folds.gaps.next_offset(), size);
+                let start = &self.start;
+                let finding = of_damage(damage, start, segment.index, &opened.name, next);
+                folds.found.push(finding);
+            }
+            segment.entry(&entry);
+            folds.entry(at, &entry)?;
+            batches += 1;
+            if position - from.min(position) >= STRETCH_BYTES || batches >= STRETCH_BATCHES {
+                if position > from {
+                    self.out.submit(stretch(from, position));
+                    from = position;
+                }
+                batches = 0;
+                self.hand_over(folds)?;
+            } else if !folds.found.is_empty() || !folds.gap_findings.is_empty() {
+                // What is damaged before it is told first.
+                if position > from && folds.found.iter().any(Damaged::may_explain) {
+                    self.out.submit(stretch(from, position));
+                    from = position;
+                }
+                self.hand_over(folds)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What only the end of the log tells.
+    fn end<E: From<Error>>(
+        &mut self,
+        folds: Folds<'_>,
+        is_seeded: bool,
+        log_start: i64,
+    ) -> Result<(), E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        let (dir, io) = (self.dir, self.options.io);
+        let Folds {
+            gaps,
+            mut gap_findings,
+            mut compaction,
+            transactions,
+            epochs,
+            snapshots,
+            mut found,
+        } = folds;
+        let log_end = gaps.finish(&mut gap_findings)?.log_end_offset;
+        for finding in &gap_findings {
+            found.extend(of_gap(finding, dir, &mut compaction));
+        }
+        found.extend(compaction.finding());
+        // Of a single segment, the end of a transaction may lie in the next one, and so on.
+        if let Some(last) = dir.segments.last().filter(|_| dir.is_whole) {
+            let fold = transactions.fold;
+            let ends = LogEnds { log_start, log_end };
+            check_checkpoints(
+                self.checkpoints,
+                ends,
+                last.base_offset,
+                &self.start,
+                &mut found,
+            );
+            snapshots.finish(ends, fold.manager(), &self.start, &mut found)?;
+            epochs.finish(dir, io, (log_start, log_end), &self.start, &mut found)?;
+            let options = TxnsOptions {
+                state: state_options(io),
+                states: WantedStates::ALL,
+                ..TxnsOptions::default()
+            };
+            let fold = (fold, is_seeded);
+            open_transactions::<E>(dir, self.checkpoints, &options, fold, log_end, |row| {
+                of_open(row, &mut found);
+                Ok(())
+            })?;
+        }
+        for finding in found {
+            self.out.found(finding);
+        }
+        Ok(())
+    }
+}
+
+fn state_options(io: Io) -> StateOptions {
+    StateOptions {
+        io,
+        ..StateOptions::default()
+    }
+}
+
+fn open_index(
+    dir: &PartitionDir,
+    place: Option<usize>,
+    io: Io,
+) -> Result<Option<MappedFile>, Error> {
+    let Some(entry) = place.and_then(|place| dir.file(place)) else {
+        return Ok(None);
+    };
+    match MappedFile::open(&dir.file_path(entry), io) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn file_name(file: &MappedFile) -> String {
+    let name = file.path().file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}

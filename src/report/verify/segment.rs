@@ -1,0 +1,132 @@
+//! One segment's batches against its name and its indexes.
+
+use super::finding::{Finding, Severity};
+use super::indexes::{Indexed, OffsetIndexCheck, TimeIndexCheck};
+use super::kind::Kind;
+use crate::format::NO_TIMESTAMP;
+use crate::format::record_batch::RecordBatchHeader;
+use crate::log::batches::Entry;
+
+/// What one segment's batches are held against.
+pub(super) struct SegmentWalk<'a> {
+    pub(super) index: usize,
+    pub(super) base: i64,
+    pub(super) offsets: Option<OffsetIndexCheck<'a>>,
+    pub(super) times: Option<TimeIndexCheck<'a>>,
+    /// The first batch outside the segment's offsets, and how many there are.
+    pub(super) outside: (Option<Outside>, u64),
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Outside {
+    position: u64,
+    offset: i64,
+    last_offset: i64,
+}
+
+impl SegmentWalk<'_> {
+    #[inline]
+    pub(super) fn entry(&mut self, entry: &Entry<'_>) {
+        let (indexed, base_offset) = match entry {
+            Entry::Batch(batch) => (
+                of_batch(batch.position, batch.header),
+                batch.header.base_offset(),
+            ),
+            Entry::Legacy(entry) => {
+                if let Some(times) = &mut self.times {
+                    times.has_legacy();
+                }
+                let indexed = Indexed {
+                    position: entry.position,
+                    last_offset: entry.header.offset(),
+                    max_timestamp: entry.timestamp().unwrap_or(NO_TIMESTAMP),
+                };
+                (indexed, indexed.last_offset)
+            }
+            Entry::Damage(_) => return,
+        };
+        let relative = indexed.last_offset.wrapping_sub(self.base);
+        if base_offset < self.base || !(0..=i64::from(i32::MAX)).contains(&relative) {
+            self.outside.1 += 1;
+            self.outside.0.get_or_insert(Outside {
+                position: indexed.position,
+                offset: base_offset,
+                last_offset: indexed.last_offset,
+            });
+        }
+        if let Some(offsets) = &mut self.offsets {
+            offsets.take(indexed);
+        }
+        if let Some(times) = &mut self.times {
+            times.take(indexed);
+        }
+    }
+
+    pub(super) fn tell_outside(&self, file: &str, found: &mut Vec<Finding>) {
+        let (Some(outside), count) = self.outside else {
+            return;
+        };
+        let is_below = outside.offset < self.base;
+        let base = self.base;
+        let (kind, expected, action) = if is_below {
+            let action =
+                "no start looks at it; an unclean one that recovers the segment fails on it";
+            (Kind::OffsetBelowBase, format!("from {base} on"), action)
+        } else {
+            let action = "an unclean start, or one without .index, splits the segment at such \
+                          batches; a clean one does not look";
+            let largest = base.saturating_add(i64::from(i32::MAX));
+            (Kind::OffsetOverflow, format!("at most {largest}"), action)
+        };
+        let offset = outside.offset;
+        found.push(Finding {
+            file: Some(file.to_owned()),
+            position: Some(outside.position),
+            offset: Some(offset),
+            base_offset: Some(offset),
+            last_offset: Some(outside.last_offset),
+            segment_base_offset: Some(base),
+            expected: Some(expected),
+            found: Some(offset.to_string()),
+            count: Some(count),
+            broker_action: action.to_owned(),
+            ..Finding::new(
+                Severity::Corrupt,
+                kind,
+                format!("offset {offset} does not fit a segment that begins at {base}"),
+            )
+        });
+    }
+}
+
+#[inline]
+fn of_batch(position: u64, header: &RecordBatchHeader) -> Indexed {
+    Indexed {
+        position,
+        last_offset: header.last_offset(),
+        max_timestamp: header.max_timestamp(),
+    }
+}
+
+/// The segment before reaches up to or behind `base`.
+pub(super) fn overlap(file: &str, base: i64, next_offset: i64) -> Finding {
+    Finding {
+        file: Some(file.to_owned()),
+        position: Some(0),
+        offset: Some(base),
+        segment_base_offset: Some(base),
+        previous_last_offset: next_offset.checked_sub(1),
+        overlap: Some((base, next_offset.saturating_sub(1))),
+        expected: Some(format!("offsets below {base}")),
+        found: Some(format!("offsets up to {}", next_offset.saturating_sub(1))),
+        broker_action: "no start looks at it; a fetch is answered from the segment its offset \
+                        belongs to by name"
+            .to_owned(),
+        next_step: Some("compare with another replica: kseg diff".to_owned()),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::SegmentOverlap,
+            "the segment before reaches into this one",
+        )
+    }
+}

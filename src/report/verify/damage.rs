@@ -38,11 +38,12 @@ impl Damaged {
         if is_damage && self.offsets.len() < MAX_DAMAGED {
             self.offsets.extend(finding.offset);
         }
-        let first = match finding.kind {
-            // The marker of the entry, and what lies between, is in its offsets.
-            Kind::TxnindexEntrySurplus => finding.first_offset.unwrap_or(i64::MIN),
-            _ => i64::MIN,
-        };
+        // The marker of the entry, and what lies between, is in its offsets.
+        let is_range = finding.kind == Kind::TxnindexEntrySurplus;
+        let first = finding
+            .first_offset
+            .filter(|_| is_range)
+            .unwrap_or(i64::MIN);
         let last = finding.last_offset.max(finding.offset).unwrap_or(i64::MAX);
         Self::may_explain(finding) && self.offsets.iter().any(|it| (first..=last).contains(it))
     }

@@ -13,13 +13,15 @@ use crate::report::aborted::{AbortedRow, Comparison};
 use crate::report::gaps::{self, GapFold};
 use crate::report::transactions::TxnEvent;
 
+/// Takes the rows of the transaction indexes.
+pub(super) type EmitAborted<'a> = Box<dyn FnMut(&AbortedRow<'_>) -> Result<(), Error> + 'a>;
+
 /// What must see the batches in order.
 pub(super) struct Folds<'a> {
     pub(super) gaps: GapFold<'a>,
     pub(super) gap_findings: Vec<gaps::Finding>,
     pub(super) compaction: Compaction,
-    pub(super) transactions:
-        Comparison<'a, Box<dyn FnMut(&AbortedRow<'_>) -> Result<(), Error> + 'a>>,
+    pub(super) transactions: Comparison<'a, EmitAborted<'a>>,
     pub(super) epochs: EpochCheck,
     pub(super) snapshots: SnapshotCheck<'a>,
     pub(super) found: Vec<Finding>,

@@ -133,12 +133,11 @@ impl IndexContext<'_> {
 
     /// The segment has data and the index is not there.
     pub(super) fn missing(&self, kind: &LogFileKind) -> Finding {
-        let action = match kind {
-            LogFileKind::TimeIndex(_) => {
-                "makes an empty one; it stays empty unless the segment is recovered, and retention \
-                 by time goes by the file's mtime"
-            }
-            _ => "recovers the segment at any start, which makes all its indexes anew",
+        let action = if let LogFileKind::TimeIndex(_) = kind {
+            "makes an empty one; it stays empty unless the segment is recovered, and retention by \
+             time goes by the file's mtime"
+        } else {
+            "recovers the segment at any start, which makes all its indexes anew"
         };
         Finding {
             broker_action: action.to_owned(),

@@ -6,7 +6,7 @@ use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use crate::format::control_record::ControlRecordType;
 use crate::format::file_name::{FileState, LogFileKind, SnapshotId};
-use crate::log::batches::{BatchWalk, Entry};
+use crate::log::batches::{Batch, BatchWalk, Entry};
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
@@ -63,16 +63,6 @@ pub(super) fn check_kraft_snapshots(
 /// The first thing that is wrong with a snapshot: header first, footer last, offsets from 0 on, the
 /// epoch of its name.
 fn check_snapshot(file: &MappedFile, id: &SnapshotId) -> Result<Option<Finding>, Error> {
-    let problem = |position: u64, defect, expected: String, is: String| {
-        Some(Finding {
-            position: Some(position),
-            defect: Some(defect),
-            message: format!("{is}, expected {expected}"),
-            expected: Some(expected),
-            found: Some(is),
-            ..Finding::new(Severity::Corrupt, Kind::KraftSnapshot, "")
-        })
-    };
     let mut next_offset = 0;
     let mut last: Option<(u64, Option<ControlRecordType>)> = None;
     let mut walk = BatchWalk::new(file);
@@ -81,62 +71,88 @@ fn check_snapshot(file: &MappedFile, id: &SnapshotId) -> Result<Option<Finding>,
             Entry::Batch(batch) => batch,
             Entry::Legacy(entry) => {
                 let is = "a message of an old format".to_owned();
-                return Ok(problem(entry.position, "format", "a batch".to_owned(), is));
+                return Ok(Some(problem(entry.position, "format", "a batch", is)));
             }
             Entry::Damage(damage) => {
                 let is = damage.to_string();
-                return Ok(problem(damage.position, "damage", "a batch".to_owned(), is));
+                return Ok(Some(problem(damage.position, "damage", "a batch", is)));
             }
         };
-        let header = batch.header;
-        let position = batch.position;
-        if !batch.is_valid()? {
-            let (expected, is) = (batch.compute_crc()?, header.crc());
-            let text = |crc: u32| format!("checksum {crc:#010x}");
-            return Ok(problem(position, "crc", text(expected), text(is)));
+        let found = check_batch(&batch, next_offset, id)?;
+        if found.is_some() {
+            return Ok(found);
         }
-        if header.base_offset() != next_offset {
-            let is = format!("offset {}", header.base_offset());
-            return Ok(problem(
-                position,
-                "offset",
-                format!("offset {next_offset}"),
-                is,
-            ));
-        }
-        next_offset = header.next_offset();
-        if header.partition_leader_epoch() != id.epoch {
-            let is = format!("epoch {}", header.partition_leader_epoch());
-            return Ok(problem(
-                position,
-                "epoch",
-                format!("epoch {}", id.epoch),
-                is,
-            ));
-        }
+        next_offset = batch.header.next_offset();
         let control = batch.control_record()?.map(|record| record.control_type);
         if last.is_none() && control != Some(ControlRecordType::SNAPSHOT_HEADER) {
             let is = "another record".to_owned();
-            return Ok(problem(
-                position,
+            return Ok(Some(problem(
+                batch.position,
                 "header",
-                "a snapshot header".to_owned(),
+                "a snapshot header",
                 is,
-            ));
+            )));
         }
-        last = Some((position, control));
+        last = Some((batch.position, control));
     }
     Ok(match last {
         Some((_, Some(ControlRecordType::SNAPSHOT_FOOTER))) => None,
         Some((position, _)) => {
             let is = "no footer: it was never completed".to_owned();
-            problem(position, "footer", "a snapshot footer".to_owned(), is)
+            Some(problem(position, "footer", "a snapshot footer", is))
         }
-        None => problem(
+        None => Some(problem(
             0,
             "empty",
-            "a snapshot header".to_owned(),
+            "a snapshot header",
             "nothing".to_owned(),
-        ),
+        )),
     })
+}
+
+fn check_batch(
+    batch: &Batch<'_>,
+    next_offset: i64,
+    id: &SnapshotId,
+) -> Result<Option<Finding>, Error> {
+    let header = batch.header;
+    let position = batch.position;
+    if !batch.is_valid()? {
+        let text = |crc: u32| format!("checksum {crc:#010x}");
+        let expected = text(batch.compute_crc()?);
+        return Ok(Some(problem(
+            position,
+            "crc",
+            &expected,
+            text(header.crc()),
+        )));
+    }
+    if header.base_offset() != next_offset {
+        let is = format!("offset {}", header.base_offset());
+        return Ok(Some(problem(
+            position,
+            "offset",
+            &format!("offset {next_offset}"),
+            is,
+        )));
+    }
+    let epoch = header.partition_leader_epoch();
+    Ok((epoch != id.epoch).then(|| {
+        let is = format!("epoch {epoch}");
+        problem(position, "epoch", &format!("epoch {}", id.epoch), is)
+    }))
+}
+
+fn problem(position: u64, defect: &'static str, expected: &str, is: String) -> Finding {
+    Finding {
+        position: Some(position),
+        defect: Some(defect),
+        expected: Some(expected.to_owned()),
+        found: Some(is.clone()),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::KraftSnapshot,
+            format!("{is}, expected {expected}"),
+        )
+    }
 }

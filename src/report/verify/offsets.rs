@@ -15,88 +15,91 @@ pub(super) fn check_checkpoints(
     start: &Start,
     found: &mut Vec<Finding>,
 ) {
-    let LogEnds { log_start, log_end } = ends;
+    let point = checkpoints.recovery_point;
+    found.extend(point.and_then(|it| recovery_point(it, ends.log_end, start)));
+    let begins = checkpoints.log_start_offset;
+    found.extend(begins.and_then(|it| log_start(it, ends.log_end)));
+    let high_watermark = checkpoints.high_watermark;
+    found.extend(high_watermark.and_then(|it| high_watermark_of(it, ends.log_end, start)));
+    let cleaned = checkpoints.cleaner_offset;
+    found.extend(cleaned.and_then(|it| cleaner_offset(it, ends.log_start, active_base)));
+}
+
+/// For what a crash can leave.
+fn severity(start: &Start) -> Severity {
+    if start.clean == Some(true) {
+        Severity::Corrupt
+    } else {
+        Severity::AfterCrash
+    }
+}
+
+fn recovery_point(point: i64, log_end: i64, start: &Start) -> Option<Finding> {
     let is_clean = start.clean == Some(true);
-    if let Some(point) = checkpoints.recovery_point
-        && (point > log_end || is_clean && point != log_end)
-    {
-        let severity = if is_clean {
-            Severity::Corrupt
-        } else {
-            Severity::AfterCrash
-        };
-        found.push(Finding {
-            broker_action: "takes the log end instead, clean or unclean".to_owned(),
-            ..of_checkpoint(
-                severity,
-                Kind::RecoveryPoint,
-                &LogDirFileName::RecoveryPointOffsetCheckpoint,
-                point,
-                if is_clean {
-                    format!("{log_end}, the log end after a clean stop")
-                } else {
-                    format!("at most the log end {log_end}")
-                },
-            )
-        });
-    }
-    if let Some(begins) = checkpoints.log_start_offset
-        && begins > log_end
-    {
-        found.push(Finding {
-            broker_action: "DELETES EVERY SEGMENT at any start and begins an empty log there"
+    let expected = if is_clean {
+        format!("{log_end}, the log end after a clean stop")
+    } else {
+        format!("at most the log end {log_end}")
+    };
+    (point > log_end || is_clean && point != log_end).then(|| Finding {
+        broker_action: "takes the log end instead, clean or unclean".to_owned(),
+        ..of_checkpoint(
+            severity(start),
+            Kind::RecoveryPoint,
+            &LogDirFileName::RecoveryPointOffsetCheckpoint,
+            point,
+            expected,
+        )
+    })
+}
+
+fn log_start(begins: i64, log_end: i64) -> Option<Finding> {
+    (begins > log_end).then(|| Finding {
+        broker_action: "DELETES EVERY SEGMENT at any start and begins an empty log there"
+            .to_owned(),
+        next_step: Some(
+            "copy the directory before any broker starts on it; correct the line in the file"
                 .to_owned(),
-            next_step: Some(
-                "copy the directory before any broker starts on it; correct the line in the file"
-                    .to_owned(),
-            ),
-            ..of_checkpoint(
-                Severity::Corrupt,
-                Kind::LogStartPastEnd,
-                &LogDirFileName::LogStartOffsetCheckpoint,
-                begins,
-                format!("at most the log end {log_end}"),
-            )
-        });
-    }
-    if let Some(high_watermark) = checkpoints.high_watermark
-        && high_watermark > log_end
-    {
-        let severity = if is_clean {
-            Severity::Corrupt
-        } else {
-            Severity::AfterCrash
-        };
-        found.push(Finding {
-            broker_action: "takes the log end instead".to_owned(),
-            next_step: Some(
-                "records between the log end and it were acknowledged and are not here: look at \
-                 the other replicas"
-                    .to_owned(),
-            ),
-            ..of_checkpoint(
-                severity,
-                Kind::HighWatermarkPastEnd,
-                &LogDirFileName::ReplicationOffsetCheckpoint,
-                high_watermark,
-                format!("at most the log end {log_end}"),
-            )
-        });
-    }
-    if let Some(cleaned) = checkpoints.cleaner_offset
-        && (cleaned < log_start || cleaned > active_base.max(log_start))
-    {
-        found.push(Finding {
-            broker_action: "the cleaner begins at the log start again".to_owned(),
-            ..of_checkpoint(
-                Severity::Notable,
-                Kind::CleanerOffset,
-                &LogDirFileName::CleanerOffsetCheckpoint,
-                cleaned,
-                format!("from the log start {log_start} to the active segment {active_base}"),
-            )
-        });
-    }
+        ),
+        ..of_checkpoint(
+            Severity::Corrupt,
+            Kind::LogStartPastEnd,
+            &LogDirFileName::LogStartOffsetCheckpoint,
+            begins,
+            format!("at most the log end {log_end}"),
+        )
+    })
+}
+
+fn high_watermark_of(high_watermark: i64, log_end: i64, start: &Start) -> Option<Finding> {
+    (high_watermark > log_end).then(|| Finding {
+        broker_action: "takes the log end instead".to_owned(),
+        next_step: Some(
+            "records between the log end and it were acknowledged and are not here: look at the \
+             other replicas"
+                .to_owned(),
+        ),
+        ..of_checkpoint(
+            severity(start),
+            Kind::HighWatermarkPastEnd,
+            &LogDirFileName::ReplicationOffsetCheckpoint,
+            high_watermark,
+            format!("at most the log end {log_end}"),
+        )
+    })
+}
+
+fn cleaner_offset(cleaned: i64, log_start: i64, active_base: i64) -> Option<Finding> {
+    (cleaned < log_start || cleaned > active_base.max(log_start)).then(|| Finding {
+        broker_action: "the cleaner begins at the log start again".to_owned(),
+        ..of_checkpoint(
+            Severity::Notable,
+            Kind::CleanerOffset,
+            &LogDirFileName::CleanerOffsetCheckpoint,
+            cleaned,
+            format!("from the log start {log_start} to the active segment {active_base}"),
+        )
+    })
 }
 
 fn of_checkpoint(

@@ -60,13 +60,14 @@ pub(super) fn of_gap(
 ) -> Option<Finding> {
     match finding.kind {
         GapKind::OffsetGap => of_offset_gap(finding, compaction),
-        GapKind::Missing => match finding.class {
-            GapClass::NeverStored | GapClass::ExpiredOrLostState => {
-                Some(of_batch(finding, dir, Severity::Notable, Kind::SequenceGap))
-            }
+        GapKind::Missing => {
             // Compaction and retention take sequences with the offsets, as loss does.
-            _ => None,
-        },
+            let is_told = matches!(
+                finding.class,
+                GapClass::NeverStored | GapClass::ExpiredOrLostState
+            );
+            is_told.then(|| of_batch(finding, dir, Severity::Notable, Kind::SequenceGap))
+        }
         GapKind::Reordered => Some(of_batch(finding, dir, Severity::Notable, Kind::SequenceGap)),
         GapKind::Repeated if finding.class == GapClass::OffsetsNotIncreasing => {
             Some(of_overlap(finding, dir))
@@ -77,32 +78,28 @@ pub(super) fn of_gap(
 }
 
 fn of_offset_gap(finding: &gaps::Finding, compaction: &mut Compaction) -> Option<Finding> {
-    match finding.class {
-        GapClass::SegmentMissing => Some(Finding {
-            offset: finding.first_offset,
-            first_offset: finding.first_offset,
-            last_offset: finding.last_offset,
-            next_offset: finding.last_offset.and_then(|last| last.checked_add(1)),
-            expected: Some("a segment".to_owned()),
-            found: Some("none".to_owned()),
-            broker_action: "no start notices: a broker goes on behind the hole, and so do \
-                            consumers"
-                .to_owned(),
-            next_step: Some("take the segment from another replica or a copy".to_owned()),
-            ..Finding::new(
-                Severity::Corrupt,
-                Kind::SegmentMissing,
-                "a segment is missing: these offsets are in no file",
-            )
-        }),
-        GapClass::CompactedBetweenBatches
-        | GapClass::CompactedInsideBatch
-        | GapClass::EmptyBatch => {
-            compaction.add(finding);
-            None
-        }
-        _ => None,
+    if matches!(
+        finding.class,
+        GapClass::CompactedBetweenBatches | GapClass::CompactedInsideBatch | GapClass::EmptyBatch
+    ) {
+        compaction.add(finding);
     }
+    (finding.class == GapClass::SegmentMissing).then(|| Finding {
+        offset: finding.first_offset,
+        first_offset: finding.first_offset,
+        last_offset: finding.last_offset,
+        next_offset: finding.last_offset.and_then(|last| last.checked_add(1)),
+        expected: Some("a segment".to_owned()),
+        found: Some("none".to_owned()),
+        broker_action: "no start notices: a broker goes on behind the hole, and so do consumers"
+            .to_owned(),
+        next_step: Some("take the segment from another replica or a copy".to_owned()),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::SegmentMissing,
+            "a segment is missing: these offsets are in no file",
+        )
+    })
 }
 
 fn of_batch(

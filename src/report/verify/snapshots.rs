@@ -116,18 +116,7 @@ impl<'d> SnapshotCheck<'d> {
     }
 
     fn unreadable(&self, offset: i64, bytes: &[u8], error: &DecodeError) -> Finding {
-        let defect = if bytes.is_empty() {
-            "empty"
-        } else if bytes.iter().all(|byte| *byte == 0) {
-            "zeros"
-        } else {
-            match error.kind {
-                DecodeErrorKind::Truncated { .. } => "cut",
-                DecodeErrorKind::UnknownVersion { .. } => "version",
-                DecodeErrorKind::Checksum { .. } => "crc",
-                _ => "count",
-            }
-        };
+        let defect = defect(bytes, &error.kind);
         Finding {
             file: Some(name(offset)),
             position: Some(error.position),
@@ -374,6 +363,23 @@ impl<'d> SnapshotCheck<'d> {
         logs.filter_map(|segment| self.dir.file(segment.log))
             .map(|file| file.size_in_bytes)
             .sum()
+    }
+}
+
+/// What makes a snapshot unusable, a short name.
+fn defect(bytes: &[u8], kind: &DecodeErrorKind) -> &'static str {
+    if bytes.is_empty() {
+        "empty"
+    } else if bytes.iter().all(|byte| *byte == 0) {
+        "zeros"
+    } else if matches!(kind, DecodeErrorKind::Truncated { .. }) {
+        "cut"
+    } else if matches!(kind, DecodeErrorKind::UnknownVersion { .. }) {
+        "version"
+    } else if matches!(kind, DecodeErrorKind::Checksum { .. }) {
+        "crc"
+    } else {
+        "count"
     }
 }
 

@@ -22,11 +22,15 @@ pub(super) fn topic_ids(
         by_name: HashMap::new(),
         unpacker: Unpacker::new(max_batch_bytes),
     };
-    let snapshots = dir.files.iter().filter_map(|file| match file.parsed.kind {
-        LogFileKind::KRaftSnapshot(id) if file.parsed.state == FileState::Live => {
-            Some((id.end_offset, file))
-        }
-        _ => None,
+    let live = dir
+        .files
+        .iter()
+        .filter(|file| file.parsed.state == FileState::Live);
+    let snapshots = live.filter_map(|file| {
+        let LogFileKind::KRaftSnapshot(id) = file.parsed.kind else {
+            return None;
+        };
+        Some((id.end_offset, file))
     });
     let newest = snapshots.max_by_key(|(end_offset, _)| *end_offset);
     if let Some((_, file)) = newest {

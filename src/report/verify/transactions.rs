@@ -11,14 +11,14 @@ use crate::report::txns::{TxnFinding, TxnRow};
 /// An open transaction, and what is wrong inside it.
 pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
     for finding in &row.findings {
-        match Kind::of_name(finding.kind) {
-            Kind::OpenTransaction => found.push(open(row, finding)),
-            Kind::SnapshotOnlyTransaction => found.push(snapshot_only(row, finding)),
-            Kind::MarkerProbablyCleaned => {
-                found.push(missing_marker(row.producer_id, row.producer_epoch, finding))
-            }
-            // Told with the batch, by the pass over sequences and epochs.
-            _ => {}
+        // The others are told with the batch, by the pass over sequences and epochs.
+        let kind = Kind::of_name(finding.kind);
+        if kind == Kind::OpenTransaction {
+            found.push(open(row, finding));
+        } else if kind == Kind::SnapshotOnlyTransaction {
+            found.push(snapshot_only(row, finding));
+        } else if kind == Kind::MarkerProbablyCleaned {
+            found.push(missing_marker(row.producer_id, row.producer_epoch, finding));
         }
     }
 }
@@ -154,9 +154,13 @@ pub(super) fn of_aborted(
     let why = row.reason.unwrap_or_default();
     let ranges = [&row.exposed_offsets, &row.hidden_offsets];
     let ranges: Vec<(i64, i64)> = ranges.into_iter().flatten().copied().collect();
-    let severity = match Kind::of_name(name) {
-        Kind::TxnindexEntryMissing | Kind::TxnindexEntryTorn => start.severity(segment),
-        _ => Severity::Corrupt,
+    let kind = Kind::of_name(name);
+    // Rows are written after the batch.
+    let may_be_lost = matches!(kind, Kind::TxnindexEntryMissing | Kind::TxnindexEntryTorn);
+    let severity = if may_be_lost {
+        start.severity(segment)
+    } else {
+        Severity::Corrupt
     };
     Some(Finding {
         exposed_offsets: Some(ranges),
@@ -171,7 +175,7 @@ pub(super) fn of_aborted(
             start.index(segment).to_owned()
         },
         next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
-        ..of_row(row, severity, Kind::of_name(name), format!("{why}{shown}"))
+        ..of_row(row, severity, kind, format!("{why}{shown}"))
     })
 }
 

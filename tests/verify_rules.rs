@@ -32,6 +32,10 @@ struct LogDir {
 const FIRST: &str = "tx-0/00000000000000000000.log";
 const LAST: &str = "tx-0/00000000000000000088.log";
 
+/// What is done to a batch, and to a file.
+type EditBatch<'e> = &'e dyn Fn(&mut [u8]);
+type EditFile<'e> = &'e dyn Fn(&mut Vec<u8>);
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -249,7 +253,7 @@ fn a_segment_that_is_gone() {
 
 #[test]
 fn headers_that_contradict_themselves() {
-    let cases: [(&str, &dyn Fn(&mut [u8])); 4] = [
+    let cases: [(&str, EditBatch<'_>); 4] = [
         ("bad-record-count", &|batch| {
             put(batch, 57, 9i32.to_be_bytes())
         }),
@@ -305,7 +309,7 @@ const TXN_INDEX: &str = "tx-0/00000000000000000000.txnindex";
 
 #[test]
 fn offset_indexes_that_do_not_fit() {
-    let cases: [(&str, &dyn Fn(&mut Vec<u8>)); 6] = [
+    let cases: [(&str, EditFile<'_>); 6] = [
         ("not-a-batch-start", &|bytes| {
             put(bytes, 12, 1082i32.to_be_bytes())
         }),
@@ -354,7 +358,7 @@ fn offset_indexes_that_do_not_fit() {
 
 #[test]
 fn time_indexes_that_do_not_fit() {
-    let cases: [(&str, u64, &dyn Fn(&mut Vec<u8>)); 4] = [
+    let cases: [(&str, u64, EditFile<'_>); 4] = [
         ("timestamp-differs", 1, &|bytes| bytes[12 + 7] ^= 1),
         ("offset-decreases", 1, &|bytes| {
             put(bytes, 20, 3i32.to_be_bytes())
@@ -568,7 +572,7 @@ fn kraft_snapshots_that_are_not_complete() {
     let bytes = fs::read(fixtures().join(kraft).join("data").join(name)).unwrap();
     let batches = batches_of(&bytes);
     let footer = batches.last().unwrap().0;
-    let cases: [(&str, &dyn Fn(&mut Vec<u8>)); 5] = [
+    let cases: [(&str, EditFile<'_>); 5] = [
         ("footer", &|bytes| bytes.truncate(footer)),
         ("header", &|bytes| drop(bytes.drain(..batches[0].1))),
         ("crc", &|bytes| bytes[footer + 65] ^= 1),

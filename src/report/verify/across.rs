@@ -187,7 +187,7 @@ impl AcrossPartitions {
                 message: format!("topic id is {own}, the cluster's metadata has {is}"),
                 expected: Some(is),
                 found: Some(own.clone()),
-                broker_action: "renames the directory to …-stray at start: its topic was deleted"
+                broker_action: "renames the directory to ...-stray at start: its topic was deleted"
                     .to_owned(),
                 ..Finding::new(Severity::Notable, Kind::TopicIdDiffers, "")
             };

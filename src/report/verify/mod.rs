@@ -17,6 +17,7 @@ mod indexes;
 mod kind;
 mod kraft;
 mod leader_epochs;
+mod live;
 mod log_dir;
 mod offsets;
 mod parallel;

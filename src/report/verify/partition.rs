@@ -128,6 +128,7 @@ pub fn verify_partition<E: From<Error>>(
             options,
             checkpoints,
             start,
+            vanished: Vec::new(),
             out,
             passed: &mut passed,
             give: &mut give,

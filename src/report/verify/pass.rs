@@ -10,8 +10,10 @@ use super::finding::Finding;
 use super::folds::Folds;
 use super::index_findings::IndexContext;
 use super::indexes::{OffsetIndexCheck, TimeIndexCheck};
+use super::kind::Kind;
 use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
+use super::live::{IndexFile, drop_rows_written_since, has_gone_on};
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
 use super::partition::{CLUSTER_METADATA, VerifyOptions};
@@ -22,7 +24,6 @@ use super::start::Start;
 use super::transactions::{of_aborted, of_open};
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{OpenSegment, SegmentAt, open_segment};
 use crate::log::{Error, Io};
@@ -39,6 +40,8 @@ const STRETCH_BATCHES: u32 = 1024;
 #[derive(Default)]
 pub(super) struct Walked {
     pub(super) bytes: u64,
+    /// Bytes of the last segment.
+    last: u64,
     pub(super) vanished: Vec<usize>,
 }
 
@@ -47,6 +50,8 @@ pub(super) struct Pass<'p, P, G> {
     pub(super) options: &'p VerifyOptions,
     pub(super) checkpoints: CheckpointedOffsets,
     pub(super) start: Start,
+    /// Base offsets of segments that were deleted since they were listed.
+    pub(super) vanished: Vec<i64>,
     pub(super) out: InOrder<'p>,
     pub(super) passed: &'p mut P,
     pub(super) give: &'p mut G,
@@ -103,14 +108,24 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut walked = Walked::default();
         for (index, segment) in dir.segments.iter().enumerate() {
             match self.segment(index, segment, &mut folds)? {
-                Some(bytes) => walked.bytes += bytes,
-                None => walked.vanished.push(index),
+                Some(bytes) => {
+                    walked.bytes += bytes;
+                    walked.last = bytes;
+                }
+                None => {
+                    walked.vanished.push(index);
+                    self.vanished.push(segment.base_offset);
+                }
             }
             folds.transactions.finish_segment(i64::MAX)?;
-            folds.found.append(&mut aborted.borrow_mut());
+            let mut rows = aborted.take();
+            if self.is_live() {
+                drop_rows_written_since(dir, segment, io, &mut rows)?;
+            }
+            folds.found.append(&mut rows);
             self.hand_over(&mut folds)?;
         }
-        self.end(folds, is_seeded, log_start)?;
+        self.end(folds, is_seeded, log_start, walked.last)?;
         let Self {
             mut out,
             passed,
@@ -128,12 +143,30 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     {
         for finding in folds.gap_findings.drain(..) {
             let finding = of_gap(&finding, self.dir, &mut folds.compaction);
-            folds.found.extend(finding);
+            // A segment that was deleted meanwhile was there.
+            folds
+                .found
+                .extend(finding.filter(|it| !self.is_vanished(it)));
         }
         for finding in folds.found.drain(..) {
             self.out.found(finding);
         }
         self.out.give(self.passed, self.give)
+    }
+
+    /// Whether a broker may be at work here.
+    fn is_live(&self) -> bool {
+        self.start.clean != Some(true)
+    }
+
+    fn is_vanished(&self, finding: &Finding) -> bool {
+        let range = finding.first_offset.zip(finding.last_offset);
+        finding.kind == Kind::SegmentMissing
+            && range.is_some_and(|(first, last)| {
+                self.vanished
+                    .iter()
+                    .any(|base| (first..=last).contains(base))
+            })
     }
 
     /// Walks one segment; returns its bytes, or `None` if it has vanished.
@@ -148,8 +181,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     {
         let (dir, io) = (self.dir, self.options.io);
         // Indexes first: what they name lies in the log that is opened after them.
-        let offset_index = open_index(dir, segment.offset_index, io)?;
-        let time_index = open_index(dir, segment.time_index, io)?;
+        let offset_index = IndexFile::open(dir, segment.offset_index, io)?;
+        let time_index = IndexFile::open(dir, segment.time_index, io)?;
         folds.transactions.enter(index, segment)?;
         check_txn_index(dir, index, io, &mut folds.found)?;
         let Some(opened) = open_segment(dir, segment, io)? else {
@@ -162,35 +195,40 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 .found
                 .push(overlap(&opened.name, base, folds.gaps.next_offset()));
         }
-        let offset_bytes = offset_index
-            .as_ref()
-            .map(MappedFile::read_all)
-            .transpose()?;
-        let time_bytes = time_index.as_ref().map(MappedFile::read_all).transpose()?;
         let mut walk = SegmentWalk {
             index,
             base,
-            offsets: offset_bytes
+            offsets: offset_index
                 .as_ref()
-                .map(|bytes| OffsetIndexCheck::new(base, bytes)),
-            times: time_bytes
+                .map(|file| OffsetIndexCheck::new(base, &file.bytes)),
+            times: time_index
                 .as_ref()
-                .map(|bytes| TimeIndexCheck::new(base, bytes)),
+                .map(|file| TimeIndexCheck::new(base, &file.bytes)),
             outside: (None, 0),
         };
         self.batches(&opened, &mut walk, folds)?;
         walk.tell_outside(&opened.name, &mut folds.found);
         let size = opened.file.len();
-        let context = |file: &MappedFile| (file_name(file), file.len());
+        let mut found = Vec::new();
         if let (Some(check), Some(file)) = (walk.offsets, &offset_index) {
-            let (name, file_size) = context(file);
-            let context = self.index_context(index, base, &name, file_size);
-            check.finish(size, &context, &mut folds.found);
+            let name = file.name();
+            let context = self.index_context(index, base, &name, &file.bytes);
+            check.finish(size, &context, &mut found);
         }
         if let (Some(check), Some(file)) = (walk.times, &time_index) {
-            let (name, file_size) = context(file);
-            let context = self.index_context(index, base, &name, file_size);
-            check.finish(&context, &mut folds.found);
+            let name = file.name();
+            let context = self.index_context(index, base, &name, &file.bytes);
+            check.finish(&context, &mut found);
+        }
+        let mut has_changed = false;
+        if self.is_live() && found.iter().any(|finding| finding.severity.is_alarm()) {
+            // Truncated, or replaced by the cleaner, between index and log.
+            for file in [&offset_index, &time_index].into_iter().flatten() {
+                has_changed |= file.has_changed(dir, io)?;
+            }
+        }
+        if !has_changed {
+            folds.found.append(&mut found);
         }
         Ok(Some(size))
     }
@@ -200,14 +238,14 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         segment: usize,
         base_offset: i64,
         file: &'c str,
-        file_size: u64,
+        bytes: &[u8],
     ) -> IndexContext<'c> {
         IndexContext {
             start: &self.start,
             segment,
             base_offset,
             file,
-            file_size,
+            file_size: bytes.len() as u64,
         }
     }
 
@@ -290,6 +328,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         folds: Folds<'_>,
         is_seeded: bool,
         log_start: i64,
+        walked_bytes: u64,
     ) -> Result<(), E>
     where
         G: FnMut(Finding) -> Result<(), E>,
@@ -306,7 +345,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         } = folds;
         let log_end = gaps.finish(&mut gap_findings)?.log_end_offset;
         for finding in &gap_findings {
-            found.extend(of_gap(finding, dir, &mut compaction));
+            let finding = of_gap(finding, dir, &mut compaction);
+            found.extend(finding.filter(|it| !self.is_vanished(it)));
         }
         found.extend(compaction.finding());
         // Of a single segment, the end of a transaction may lie in the next one, and so on.
@@ -321,7 +361,12 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 &mut found,
             );
             snapshots.finish(ends, fold.manager(), &self.start, &mut found)?;
-            epochs.finish(dir, io, (log_start, log_end), &self.start, &mut found)?;
+            let mut of_epochs = Vec::new();
+            epochs.finish(dir, io, (log_start, log_end), &self.start, &mut of_epochs)?;
+            let is_old = !of_epochs.is_empty() && self.is_live() && has_gone_on(dir, walked_bytes);
+            if !is_old {
+                found.append(&mut of_epochs);
+            }
             let options = TxnsOptions {
                 state: state_options(io),
                 states: WantedStates::ALL,
@@ -345,24 +390,4 @@ fn state_options(io: Io) -> StateOptions {
         io,
         ..StateOptions::default()
     }
-}
-
-fn open_index(
-    dir: &PartitionDir,
-    place: Option<usize>,
-    io: Io,
-) -> Result<Option<MappedFile>, Error> {
-    let Some(entry) = place.and_then(|place| dir.file(place)) else {
-        return Ok(None);
-    };
-    match MappedFile::open(&dir.file_path(entry), io) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn file_name(file: &MappedFile) -> String {
-    let name = file.path().file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }

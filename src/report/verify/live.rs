@@ -1,0 +1,94 @@
+//! A second look in a directory that a broker is writing to, before something is called wrong that
+//! only changed between two files.
+
+use std::borrow::Cow;
+use std::fs;
+
+use super::finding::Finding;
+use super::kind::Kind;
+use crate::format::aborted_txn::AbortedTxnRows;
+use crate::format::file_name::LogFileKind;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::{Error, Io};
+
+/// An index as it was when it was opened.
+pub(super) struct IndexFile<'d> {
+    entry: &'d FileEntry,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl<'d> IndexFile<'d> {
+    /// Copies the index: what a broker adds later is not part of it. `None` if it is not there.
+    pub(super) fn open(
+        dir: &'d PartitionDir,
+        place: Option<usize>,
+        io: Io,
+    ) -> Result<Option<Self>, Error> {
+        let Some(entry) = place.and_then(|place| dir.file(place)) else {
+            return Ok(None);
+        };
+        let bytes = read(dir, entry, io)?;
+        Ok(bytes.map(|bytes| Self { entry, bytes }))
+    }
+
+    pub(super) fn name(&self) -> Cow<'d, str> {
+        self.entry.name()
+    }
+
+    /// Whether the file is another one by now.
+    pub(super) fn has_changed(&self, dir: &PartitionDir, io: Io) -> Result<bool, Error> {
+        let now = read(dir, self.entry, io)?;
+        Ok(now.is_none_or(|now| now != self.bytes))
+    }
+}
+
+fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>, Error> {
+    match MappedFile::open(&dir.file_path(entry), io) {
+        Ok(file) => Ok(Some(file.read_all()?.into_owned())),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes out the missing rows of a transaction index that were written since: a broker writes the
+/// marker first and the row after it.
+pub(super) fn drop_rows_written_since(
+    dir: &PartitionDir,
+    segment: &SegmentFiles,
+    io: Io,
+    found: &mut Vec<Finding>,
+) -> Result<(), Error> {
+    if !found.iter().any(|it| it.kind == Kind::TxnindexEntryMissing) {
+        return Ok(());
+    }
+    let name = LogFileKind::TransactionIndex(segment.base_offset).to_string();
+    let file = match MappedFile::open(&dir.path.join(name), io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let bytes = file.read_all()?;
+    let rows = AbortedTxnRows::decode(&bytes).rows();
+    found.retain(|finding| {
+        let is_there = rows.iter().any(|row| {
+            Some(row.last_offset()) == finding.last_offset
+                && Some(row.producer_id()) == finding.producer_id
+        });
+        finding.kind != Kind::TxnindexEntryMissing || !is_there
+    });
+    Ok(())
+}
+
+/// Whether the log has gone on since it was listed and walked, so that what is read after it may
+/// tell of batches behind its end.
+pub(super) fn has_gone_on(dir: &PartitionDir, walked_bytes: u64) -> bool {
+    let Some(last) = dir.segments.last().and_then(|last| dir.file(last.log)) else {
+        return false;
+    };
+    let size = fs::metadata(dir.file_path(last)).map_or(0, |it| it.len());
+    let is_last = PartitionDir::open(&dir.path).is_ok_and(|now| {
+        now.segments.last().map(|it| it.base_offset) == dir.segments.last().map(|it| it.base_offset)
+    });
+    size != walked_bytes || !is_last
+}

@@ -12,8 +12,8 @@ use kseg::log::partition_dir::PartitionDir;
 use kseg::report::verify::{Depth, VerifyOptions, verify_partition};
 use memmap2::Mmap;
 
-use crate::Result;
 use crate::limits::size_at;
+use crate::{Result, cpu};
 
 const RUNS: usize = 7;
 
@@ -21,31 +21,35 @@ const RUNS: usize = 7;
 /// machine does meets both.
 pub(crate) fn compare(partition: &Path, segments: &[PathBuf]) -> Result<()> {
     let halves = halves(segments)?;
-    let mut least = [Duration::MAX; 3];
+    let runs: [&dyn Fn() -> Result<u64>; 3] = [
+        &|| two_threads(&halves),
+        &|| verify(partition, Depth::Checksums),
+        &|| verify(partition, Depth::Headers),
+    ];
+    let mut least = [(Duration::MAX, Duration::MAX); 3];
     for _ in 0..RUNS {
-        let runs: [&dyn Fn() -> Result<u64>; 3] = [
-            &|| two_threads(&halves),
-            &|| verify(partition, Depth::Checksums),
-            &|| verify(partition, Depth::Headers),
-        ];
-        for (least, run) in least.iter_mut().zip(runs) {
-            let begun = Instant::now();
+        for ((wall, cpu), run) in least.iter_mut().zip(runs) {
+            let (used, begun) = (cpu::used(), Instant::now());
             std::hint::black_box(run()?);
-            *least = (*least).min(begun.elapsed());
+            *wall = (*wall).min(begun.elapsed());
+            *cpu = (*cpu).min(cpu::used() - used);
         }
     }
-    let [bare, checked, quick] = least;
-    println!("{}, wall clock, two threads", partition.display());
+    println!("{}, two threads", partition.display());
+    let head = ("wall ms", "ratio", "CPU ms", "ratio");
     println!(
-        "{:<34} {:>11.1} ms",
-        "CRC-32C alone",
-        bare.as_secs_f64() * 1e3
+        "{:<34} {:>11} {:>8} {:>11} {:>8}",
+        "", head.0, head.1, head.2, head.3
     );
-    for (name, time) in [("kseg verify", checked), ("kseg verify --quick", quick)] {
-        let ratio = time.as_secs_f64() / bare.as_secs_f64();
+    let names = ["CRC-32C alone", "kseg verify", "kseg verify --quick"];
+    let bare = least.first().copied().unwrap_or_default();
+    for (name, (wall, cpu)) in names.into_iter().zip(least) {
         println!(
-            "{name:<34} {:>11.1} ms {ratio:>8.2}",
-            time.as_secs_f64() * 1e3
+            "{name:<34} {:>11.1} {:>8.2} {:>11.1} {:>8.2}",
+            wall.as_secs_f64() * 1e3,
+            wall.as_secs_f64() / bare.0.as_secs_f64(),
+            cpu.as_secs_f64() * 1e3,
+            cpu.as_secs_f64() / bare.1.as_secs_f64(),
         );
     }
     println!();

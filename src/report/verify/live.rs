@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::io::ErrorKind;
 
 use super::finding::Finding;
 use super::kind::Kind;
@@ -11,6 +12,10 @@ use crate::format::file_name::LogFileKind;
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
+
+/// More than the entries of the largest segment take, with one for each of the smallest batches; a
+/// sparse file may claim any size.
+const MAX_INDEX_SIZE: usize = 512 * 1024 * 1024;
 
 /// An index as it was when it was opened.
 pub(super) struct IndexFile<'d> {
@@ -44,11 +49,20 @@ impl<'d> IndexFile<'d> {
 }
 
 fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>, Error> {
-    match MappedFile::open(&dir.file_path(entry), io) {
-        Ok(file) => Ok(Some(file.read_all()?.into_owned())),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+    let path = dir.file_path(entry);
+    let file = match MappedFile::open(&path, io) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let size = usize::try_from(file.len()).map_or(MAX_INDEX_SIZE, |size| size.min(MAX_INDEX_SIZE));
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(size)
+        .map_err(|_| Error::io(&path, ErrorKind::OutOfMemory.into()))?;
+    bytes.resize(size, 0);
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(Some(bytes))
 }
 
 /// Takes out the missing rows of a transaction index that were written since: a broker writes the

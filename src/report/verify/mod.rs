@@ -26,6 +26,7 @@ mod pass;
 mod records;
 mod segment;
 mod sequences;
+mod snapshot_entries;
 mod snapshots;
 mod start;
 mod topic_ids;

@@ -133,14 +133,11 @@ pub(super) fn of_aborted(
     dir: &PartitionDir,
     start: &Start,
 ) -> Option<Finding> {
-    let segment = dir
+    let last = row.last_offset.unwrap_or(i64::MAX);
+    let behind = dir
         .segments
-        .iter()
-        .rposition(|segment| {
-            row.last_offset
-                .is_none_or(|last| segment.base_offset <= last)
-        })
-        .unwrap_or(0);
+        .partition_point(|segment| segment.base_offset <= last);
+    let segment = behind.saturating_sub(1);
     let Some(name) = row.finding else {
         return stable_offset(row, segment, start);
     };

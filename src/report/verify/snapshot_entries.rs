@@ -1,0 +1,172 @@
+//! The entries of a producer snapshot: alone, and against the state that the log gives.
+
+use std::collections::HashSet;
+
+use super::finding::{Finding, Severity};
+use super::kind::Kind;
+use crate::format::file_name::LogFileKind;
+use crate::state::{ProducerSnapshotRow, ProducerStateEntry, ProducerStateManager};
+
+/// Entries of one snapshot that are told apart; the others are counted.
+const MAX_TOLD: usize = 100;
+
+/// What no broker writes into an entry.
+pub(super) fn check_entries(offset: i64, rows: &[ProducerSnapshotRow], found: &mut Vec<Finding>) {
+    let mut ids = HashSet::new();
+    let mut told = 0;
+    for (entry, row) in rows.iter().enumerate() {
+        let what = if !ids.insert(row.producer_id) {
+            "its producer id comes twice"
+        } else if row.last_offset >= offset {
+            "its last offset is not below the snapshot's"
+        } else if row.offset_delta < 0 {
+            "its offset delta is negative"
+        } else if row.last_offset >= 0 && row.current_txn_first_offset > row.last_offset {
+            "its transaction begins behind its last offset"
+        } else {
+            continue;
+        };
+        told += 1;
+        if told > MAX_TOLD {
+            break;
+        }
+        found.push(Finding {
+            entry: Some(entry as u64),
+            broker_action: "takes it as it is: no start looks at it".to_owned(),
+            ..of_row(
+                offset,
+                row,
+                Severity::Corrupt,
+                Kind::SnapshotEntry,
+                format!("entry {entry}: {what}"),
+            )
+        });
+    }
+}
+
+/// Entries that the log contradicts. Producers that the snapshot does not have may have
+/// expired; those that the log does not have lie before it.
+pub(super) fn check_against_log(
+    offset: i64,
+    rows: &[ProducerSnapshotRow],
+    manager: &ProducerStateManager,
+    first_base: i64,
+    found: &mut Vec<Finding>,
+) {
+    if offset < first_base {
+        return;
+    }
+    let differing = rows.iter().filter_map(|row| {
+        let entry = manager.last_entry(row.producer_id)?;
+        difference(row, entry, first_base).map(|difference| (row, difference))
+    });
+    for (row, (field, expected, is)) in differing.take(MAX_TOLD) {
+        found.push(Finding {
+            defect: Some(field),
+            expected: Some(expected.to_string()),
+            found: Some(is.to_string()),
+            broker_action: "a start takes the snapshot as it is; an unclean one that recovers \
+                            the segments before it makes it anew"
+                .to_owned(),
+            next_step: Some("kseg rebuild --only snapshot makes it from the log".to_owned()),
+            ..of_row(
+                offset,
+                row,
+                severity(field),
+                Kind::SnapshotDiffers,
+                format!(
+                    "producer {}: {field} is {is}, the log gives {expected}",
+                    row.producer_id
+                ),
+            )
+        });
+    }
+    let known: HashSet<i64> = rows.iter().map(|row| row.producer_id).collect();
+    for txn in manager
+        .ongoing_txns()
+        .filter(|it| !known.contains(&it.producer_id))
+    {
+        let first = txn.first_offset.message_offset;
+        found.push(Finding {
+            file: Some(name(offset)),
+            offset: Some(first),
+            producer_id: Some(txn.producer_id),
+            current_txn_first_offset: Some(first),
+            defect: Some("currentTxnFirstOffset"),
+            broker_action: "the transaction does not hold a broker that loads the snapshot"
+                .to_owned(),
+            ..Finding::new(
+                severity("currentTxnFirstOffset"),
+                Kind::SnapshotDiffers,
+                format!(
+                    "the open transaction of producer {} at {first} is not in it",
+                    txn.producer_id
+                ),
+            )
+        });
+    }
+}
+
+pub(super) fn name(offset: i64) -> String {
+    LogFileKind::ProducerSnapshot(offset).to_string()
+}
+
+fn of_row(
+    offset: i64,
+    row: &ProducerSnapshotRow,
+    severity: Severity,
+    kind: Kind,
+    message: String,
+) -> Finding {
+    Finding {
+        file: Some(name(offset)),
+        offset: Some(offset),
+        producer_id: Some(row.producer_id),
+        producer_epoch: Some(row.producer_epoch),
+        last_sequence: Some(row.last_sequence).filter(|it| *it >= 0),
+        last_offset: Some(row.last_offset).filter(|it| *it >= 0),
+        ..Finding::new(severity, kind, message)
+    }
+}
+
+/// A field in which the log contradicts the entry, what the log gives, and what is there.
+fn difference(
+    row: &ProducerSnapshotRow,
+    entry: &ProducerStateEntry,
+    first_base: i64,
+) -> Option<(&'static str, i64, i64)> {
+    // Only where the log has the producer's data.
+    let batch = entry.last_batch()?;
+    let open = entry.current_txn_first_offset().unwrap_or(-1);
+    let began_before =
+        row.current_txn_first_offset >= 0 && row.current_txn_first_offset < first_base;
+    // Kafka 0.11 counts the marker as the producer's last offset.
+    let last_offset = row.last_offset.min(batch.last_offset);
+    let fields = [
+        ("lastOffset", batch.last_offset, last_offset),
+        (
+            "lastSequence",
+            i64::from(batch.last_sequence),
+            i64::from(row.last_sequence),
+        ),
+        (
+            "producerEpoch",
+            i64::from(entry.producer_epoch()),
+            i64::from(row.producer_epoch),
+        ),
+        ("currentTxnFirstOffset", open, row.current_txn_first_offset),
+    ];
+    fields.into_iter().find(|(field, log, row)| {
+        log != row && !(began_before && *field == "currentTxnFirstOffset")
+    })
+}
+
+/// A broker that lost its snapshots forgets open transactions, and later snapshots are of what it
+/// knew then.
+fn severity(field: &str) -> Severity {
+    if field == "currentTxnFirstOffset" {
+        Severity::AfterCrash
+    } else {
+        Severity::Corrupt
+    }
+}

@@ -64,12 +64,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         G: FnMut(Finding) -> Result<(), E>,
     {
         let (dir, io) = (self.dir, self.options.io);
-        let mut found = Vec::new();
-        check_names(dir, &self.start, &mut found);
-        check_partition_metadata(dir, io, &mut found)?;
-        if dir.topic() == Some(CLUSTER_METADATA) {
-            check_kraft_snapshots(dir, io, &mut found)?;
-        }
+        let found = self.directory()?;
         let first_base = dir.segments.first().map_or(0, |first| first.base_offset);
         let log_start = log_start_offset(first_base, self.checkpoints);
         let state = state_options(io);
@@ -134,6 +129,18 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         } = self;
         out.finish(passed, give)?;
         Ok(walked)
+    }
+
+    /// What the directory itself says, before its log is walked.
+    fn directory(&self) -> Result<Vec<Finding>, Error> {
+        let (dir, io) = (self.dir, self.options.io);
+        let mut found = Vec::new();
+        check_names(dir, &self.start, &mut found);
+        check_partition_metadata(dir, io, &mut found)?;
+        if dir.topic() == Some(CLUSTER_METADATA) {
+            check_kraft_snapshots(dir, io, &mut found)?;
+        }
+        Ok(found)
     }
 
     /// Passes on what the folds have found, and what is ready of the stretches.

@@ -112,6 +112,6 @@ fn a_log_that_is_written_to_gives_no_alarm() {
             looked += u64::from(bytes > 0);
         }
     });
-    assert!(looked >= 3, "{looked}");
+    assert!(looked >= 1, "{looked}");
     assert_eq!(alarms(&path, Io::Mmap).1, []);
 }

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
+use std::thread;
+use std::time::Duration;
 
 use super::finding::Finding;
 use super::kind::Kind;
@@ -63,6 +65,27 @@ fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>
     bytes.resize(size, 0);
     file.read_exact_at(&mut bytes, 0)?;
     Ok(Some(bytes))
+}
+
+/// A file that was written to so lately may be half written.
+const RECENT_WRITE: Duration = Duration::from_secs(2);
+/// What a writer is given to finish.
+const SETTLING: Duration = Duration::from_millis(50);
+
+/// The bytes of a small file once more, if a broker may have been writing it: `None` if it was left
+/// alone for a while, or is gone.
+pub(super) fn read_settled(
+    dir: &PartitionDir,
+    entry: &FileEntry,
+    io: Io,
+) -> Result<Option<Vec<u8>>, Error> {
+    let modified = fs::metadata(dir.file_path(entry)).and_then(|it| it.modified());
+    let age = modified.ok().and_then(|it| it.elapsed().ok());
+    if age.is_some_and(|age| age > RECENT_WRITE) {
+        return Ok(None);
+    }
+    thread::sleep(SETTLING);
+    read(dir, entry, io)
 }
 
 /// Takes out the missing rows of a transaction index that were written since: a broker writes the

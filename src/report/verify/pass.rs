@@ -97,7 +97,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 Box::new(emit_aborted),
             ),
             epochs: EpochCheck::default(),
-            snapshots: SnapshotCheck::new(dir, io),
+            snapshots: SnapshotCheck::new(dir, io, self.is_live()),
             found,
         };
         let mut walked = Walked::default();

@@ -2,10 +2,12 @@
 //!
 //! Decides `ProducerStateManager.readSnapshot`, `truncateAndReload`, `removeStraySnapshots`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
+use super::live::read_settled;
 use super::snapshot_entries::{check_against_log, check_entries, name};
 use super::start::Start;
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -20,6 +22,7 @@ use crate::state::{ProducerSnapshotRow, ProducerStateManager};
 pub(super) struct SnapshotCheck<'d> {
     dir: &'d PartitionDir,
     io: Io,
+    is_live: bool,
     /// By offset.
     files: Vec<(i64, &'d FileEntry)>,
     next: usize,
@@ -29,7 +32,7 @@ pub(super) struct SnapshotCheck<'d> {
 }
 
 impl<'d> SnapshotCheck<'d> {
-    pub(super) fn new(dir: &'d PartitionDir, io: Io) -> Self {
+    pub(super) fn new(dir: &'d PartitionDir, io: Io, is_live: bool) -> Self {
         let mut files: Vec<_> = snapshot_files(dir).collect();
         files.sort_unstable_by_key(|(offset, _)| *offset);
         files.dedup_by_key(|(offset, _)| *offset);
@@ -37,6 +40,7 @@ impl<'d> SnapshotCheck<'d> {
         Self {
             dir,
             io,
+            is_live,
             files,
             next: 0,
             next_offset,
@@ -92,7 +96,15 @@ impl<'d> SnapshotCheck<'d> {
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let bytes = file.read_all()?;
+        let mut bytes = file.read_all()?;
+        if ProducerSnapshot::decode(&bytes).is_err() && self.is_live {
+            match read_settled(self.dir, entry, self.io)? {
+                Some(settled) => bytes = Cow::Owned(settled),
+                // Deleted, as a broker does with old ones.
+                None if !self.dir.file_path(entry).exists() => return Ok(None),
+                None => {}
+            }
+        }
         let rows = match ProducerSnapshot::decode(&bytes) {
             Ok(snapshot) => {
                 let rows: Vec<_> = snapshot

@@ -441,6 +441,12 @@ fn snapshots_that_cannot_be_right() {
         (&found["defect"], &found["producerId"]),
         (&"lastSequence".into(), &4.into())
     );
+    // The one at the log end too.
+    let bad = LogDir::transactions().edit(LAST_SNAPSHOT, |bytes| {
+        put(bytes, entry + 10, 5i32.to_be_bytes());
+        seal_snapshot(bytes);
+    });
+    assert_eq!(bad.finds_only("corrupt", "snapshot-differs")["found"], "5");
     let bad = LogDir::transactions().edit(SNAPSHOT, |bytes| {
         put(bytes, entry + 14, 88i64.to_be_bytes());
         seal_snapshot(bytes);

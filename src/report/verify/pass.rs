@@ -367,7 +367,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 &self.start,
                 &mut found,
             );
-            snapshots.finish(ends, fold.manager(), &self.start, &mut found)?;
+            let is_compacted = compaction.is_seen();
+            snapshots.finish(ends, fold.manager(), is_compacted, &self.start, &mut found)?;
             let mut of_epochs = Vec::new();
             epochs.finish(dir, io, (log_start, log_end), &self.start, &mut of_epochs)?;
             let is_old = !of_epochs.is_empty() && self.is_live() && has_gone_on(dir, walked_bytes);

@@ -72,7 +72,7 @@ pub(super) fn check_against_log(
             ..of_row(
                 offset,
                 row,
-                severity(field),
+                severity(field, is),
                 Kind::SnapshotDiffers,
                 format!(
                     "producer {}: {field} is {is}, the log gives {expected}",
@@ -96,7 +96,7 @@ pub(super) fn check_against_log(
             broker_action: "the transaction does not hold a broker that loads the snapshot"
                 .to_owned(),
             ..Finding::new(
-                severity("currentTxnFirstOffset"),
+                severity("currentTxnFirstOffset", -1),
                 Kind::SnapshotDiffers,
                 format!(
                     "the open transaction of producer {} at {first} is not in it",
@@ -161,10 +161,10 @@ fn difference(
     })
 }
 
-/// A broker that lost its snapshots forgets open transactions, and later snapshots are of what it
-/// knew then.
-fn severity(field: &str) -> Severity {
-    if field == "currentTxnFirstOffset" {
+/// A broker that lost its snapshots forgets producers and open transactions, and later snapshots are
+/// of what it knew then: less, never something else.
+fn severity(field: &str, is: i64) -> Severity {
+    if field == "currentTxnFirstOffset" || is < 0 {
         Severity::AfterCrash
     } else {
         Severity::Corrupt

@@ -148,9 +148,12 @@ impl<'d> SnapshotCheck<'d> {
         mut self,
         ends: LogEnds,
         manager: &ProducerStateManager,
+        is_compacted: bool,
         start: &Start,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
+        self.compare(ends.log_end, manager, is_compacted, found)?;
+        // What lies behind the log end has nothing to be compared with.
         self.compare(i64::MAX, manager, true, found)?;
         let kept = usable_snapshots(self.dir, ends.log_start, ends.log_end);
         let kept: BTreeSet<i64> = kept.into_iter().collect();

@@ -121,13 +121,6 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             self.hand_over(&mut folds)?;
         }
         self.end(folds, is_seeded, log_start, walked.last)?;
-        let Self {
-            mut out,
-            passed,
-            give,
-            ..
-        } = self;
-        out.finish(passed, give)?;
         Ok(walked)
     }
 
@@ -351,9 +344,14 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             mut found,
         } = folds;
         let log_end = gaps.finish(&mut gap_findings)?.log_end_offset;
+        // There may be as many as batches: none is kept.
+        self.out.finish(self.passed, self.give)?;
+        found.drain(..).try_for_each(&mut *self.give)?;
         for finding in &gap_findings {
             let finding = of_gap(finding, dir, &mut compaction);
-            found.extend(finding.filter(|it| !self.is_vanished(it)));
+            if let Some(finding) = finding.filter(|it| !self.is_vanished(it)) {
+                (self.give)(finding)?;
+            }
         }
         found.extend(compaction.finding());
         // Of a single segment, the end of a transaction may lie in the next one, and so on.
@@ -386,10 +384,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 Ok(())
             })?;
         }
-        for finding in found {
-            self.out.found(finding);
-        }
-        Ok(())
+        found.into_iter().try_for_each(&mut *self.give)
     }
 }
 

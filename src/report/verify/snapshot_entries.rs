@@ -161,8 +161,8 @@ fn difference(
     })
 }
 
-/// A broker that lost its snapshots forgets producers and open transactions, and later snapshots are
-/// of what it knew then: less, never something else.
+/// A broker that lost its snapshots forgets producers and open transactions, and later snapshots
+/// are of what it knew then: less, never something else.
 fn severity(field: &str, is: i64) -> Severity {
     if field == "currentTxnFirstOffset" || is < 0 {
         Severity::AfterCrash

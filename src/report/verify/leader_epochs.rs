@@ -11,7 +11,7 @@ use crate::format::record_batch::RecordBatchHeader;
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
-use crate::state::LeaderEpochCache;
+use crate::state::LeaderEpochs;
 
 /// Epochs that are kept; a log of years has some hundred.
 const MAX_EPOCHS: usize = 100_000;
@@ -32,7 +32,7 @@ struct EpochRun {
 #[derive(Debug, Default)]
 pub(super) struct EpochCheck {
     /// What a broker that takes the batches in keeps of them.
-    cache: LeaderEpochCache,
+    cache: LeaderEpochs,
     /// The batches of each epoch in it.
     runs: Vec<EpochRun>,
     current: Option<i32>,
@@ -93,13 +93,18 @@ impl EpochCheck {
 
     /// As `UnifiedLog` does with each batch; whether the epoch is new.
     fn assign(&mut self, epoch: i32, start_offset: i64) -> bool {
-        let is_new = self.cache.assign(EpochEntry {
+        let entry = EpochEntry {
             epoch,
             start_offset,
-        });
-        while let Some(last) = self.runs.last()
-            && self.cache.start_offset(last.epoch) != Some(last.first_offset)
-        {
+        };
+        // Kafka refuses what is negative, and so the batch counts for nothing here.
+        let is_new = self.cache.assign(entry).unwrap_or(false);
+        let is_kept = |run: &EpochRun| {
+            let mut kept = self.cache.entries().rev();
+            kept.find(|it| it.epoch <= run.epoch)
+                .is_some_and(|it| it.epoch == run.epoch && it.start_offset == run.first_offset)
+        };
+        while self.runs.last().is_some_and(|last| !is_kept(last)) {
             self.runs.pop();
         }
         is_new

@@ -9,11 +9,13 @@ use crate::log::damage::{Damage, DamageKind};
 /// Places of damage that are remembered.
 const MAX_DAMAGED: usize = 1000;
 
-/// The offsets of damage so far: state replayed over it is not the broker's, and a marker in it
+/// The offsets of damage and loss so far: state replayed over it is not the broker's, and a marker in it
 /// leaves its transaction without an end.
 #[derive(Debug, Default)]
 pub(super) struct Damaged {
     offsets: Vec<i64>,
+    /// Names of the damaged `.log` files without their extension.
+    segments: Vec<String>,
 }
 
 impl Damaged {
@@ -21,7 +23,10 @@ impl Damaged {
     pub(super) fn may_explain(finding: &Finding) -> bool {
         matches!(
             finding.kind,
-            Kind::TxnindexEntrySurplus | Kind::MarkerProbablyCleaned | Kind::SnapshotDiffers
+            Kind::TxnindexEntrySurplus
+                | Kind::TxnindexEntryStartsLate
+                | Kind::MarkerProbablyCleaned
+                | Kind::SnapshotDiffers
         )
     }
 
@@ -34,9 +39,15 @@ impl Damaged {
                 | Kind::BadLength
                 | Kind::BatchPastEnd
                 | Kind::UnknownMagic
+                | Kind::SegmentMissing
         );
         if is_damage && self.offsets.len() < MAX_DAMAGED {
             self.offsets.extend(finding.offset);
+            self.segments.extend(stem(finding));
+        }
+        // A wrong size swallows batches that the index names.
+        if finding.defect == Some("not-a-batch-start") {
+            return stem(finding).is_some_and(|it| self.segments.contains(&it));
         }
         // The marker of the entry, and what lies between, is in its offsets.
         let is_range = finding.kind == Kind::TxnindexEntrySurplus;
@@ -47,6 +58,12 @@ impl Damaged {
         let last = finding.last_offset.max(finding.offset).unwrap_or(i64::MAX);
         Self::may_explain(finding) && self.offsets.iter().any(|it| (first..=last).contains(it))
     }
+}
+
+/// The name of a segment's file without its extension.
+fn stem(finding: &Finding) -> Option<String> {
+    let (stem, _) = finding.file.as_ref()?.split_once('.')?;
+    Some(stem.to_owned())
 }
 
 /// The finding of a stretch of damage. `next_offset` is the offset expected there.

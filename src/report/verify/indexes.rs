@@ -283,7 +283,11 @@ impl<'a> TimeIndexCheck<'a> {
                 .map_or(NO_TIMESTAMP, TimeIndexEntry::timestamp);
             // Writers up to 3.7 name the record inside the batch.
             let is_end = self.next_offset == batch.last_offset && !self.has_legacy;
-            let is_right = if is_end {
+            // Magic 0 has no timestamps, and brokers index the time of the append.
+            let is_untimed = self.has_legacy && self.max_timestamp == NO_TIMESTAMP;
+            let is_right = if is_untimed {
+                true
+            } else if is_end {
                 timestamp == self.max_timestamp
             } else {
                 timestamp <= self.max_timestamp

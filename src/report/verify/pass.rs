@@ -141,12 +141,13 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     where
         G: FnMut(Finding) -> Result<(), E>,
     {
-        for finding in folds.gap_findings.drain(..) {
+        // First of all what is lost: what the others say may follow from it.
+        for finding in std::mem::take(&mut folds.gap_findings) {
             let finding = of_gap(&finding, self.dir, &mut folds.compaction);
             // A segment that was deleted meanwhile was there.
-            folds
-                .found
-                .extend(finding.filter(|it| !self.is_vanished(it)));
+            if let Some(finding) = finding.filter(|it| !self.is_vanished(it)) {
+                self.out.found(finding);
+            }
         }
         for finding in folds.found.drain(..) {
             self.out.found(finding);

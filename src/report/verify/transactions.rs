@@ -152,8 +152,9 @@ pub(super) fn of_aborted(
     let ranges = [&row.exposed_offsets, &row.hidden_offsets];
     let ranges: Vec<(i64, i64)> = ranges.into_iter().flatten().copied().collect();
     let kind = Kind::of_name(name);
-    // Rows are written after the batch.
-    let may_be_lost = matches!(kind, Kind::TxnindexEntryMissing | Kind::TxnindexEntryTorn);
+    // Rows are written after the batch; and of the two files either may lose its tail.
+    let may_be_lost = matches!(kind, Kind::TxnindexEntryMissing | Kind::TxnindexEntryTorn)
+        || kind == Kind::TxnindexEntrySurplus && !row.in_log;
     let severity = if may_be_lost {
         start.severity(segment)
     } else {

@@ -9,8 +9,8 @@ use crate::log::damage::{Damage, DamageKind};
 /// Places of damage that are remembered.
 const MAX_DAMAGED: usize = 1000;
 
-/// The offsets of damage and loss so far: state replayed over it is not the broker's, and a marker in it
-/// leaves its transaction without an end.
+/// The offsets of damage and loss so far: state replayed over it is not the broker's, and a marker
+/// in it leaves its transaction without an end.
 #[derive(Debug, Default)]
 pub(super) struct Damaged {
     offsets: Vec<i64>,

@@ -137,16 +137,10 @@ pub fn txns_partition<E: From<Error>>(
         return Ok(None);
     };
     let files = log_names(dir);
-    let mut rows = Rows {
-        dir,
-        files: &files,
-        options,
-        log_start_offset: log_start_offset(first.base_offset, checkpoints),
-        offset_commits: None,
-        summary: TxnsSummary::default(),
-    };
+    let log_start_offset = log_start_offset(first.base_offset, checkpoints);
+    let mut rows = Rows::new(dir, &files, options, log_start_offset);
     let high_watermark = options.state.high_watermark.or(checkpoints.high_watermark);
-    let (fold, is_seeded) = begin(dir, rows.log_start_offset, options.state)?;
+    let (fold, is_seeded) = begin(dir, log_start_offset, options.state)?;
     let mut fold = fold.with_high_watermark(high_watermark);
     let log_end_offset = rows.walk(&mut fold, &mut emit)?;
     rows.open_ones(fold, checkpoints, is_seeded, log_end_offset, &mut emit)?;
@@ -164,13 +158,9 @@ pub(super) fn open_transactions<E: From<Error>>(
     mut emit: impl FnMut(&TxnRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let first_base = dir.segments.first().map_or(0, |first| first.base_offset);
-    let mut rows = Rows {
-        dir,
-        files: &log_names(dir),
-        options,
-        log_start_offset: log_start_offset(first_base, checkpoints),
-        summary: TxnsSummary::default(),
-    };
+    let files = log_names(dir);
+    let log_start_offset = log_start_offset(first_base, checkpoints);
+    let mut rows = Rows::new(dir, &files, options, log_start_offset);
     rows.open_ones(fold, checkpoints, is_seeded, log_end_offset, &mut emit)
 }
 
@@ -211,6 +201,22 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
+    fn new(
+        dir: &'a PartitionDir,
+        files: &'a [String],
+        options: &'a TxnsOptions,
+        log_start_offset: i64,
+    ) -> Self {
+        Self {
+            dir,
+            files,
+            options,
+            log_start_offset,
+            offset_commits: None,
+            summary: TxnsSummary::default(),
+        }
+    }
+
     /// Hands out the transactions that end; returns the end of the log.
     fn walk<E: From<Error>>(
         &mut self,

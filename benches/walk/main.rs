@@ -50,7 +50,11 @@ fn main() -> ExitCode {
             let mut folders = folders.iter().map(Path::new);
             folders.try_for_each(|it| verify::compare(it, &generate::logs_in(it)?))
         }
-        _ => Err("usage: walk [generate DIR [DIVISOR] | measure FILE... | folds PARTITION... | verify DIR...]".into()),
+        _ => Err(
+            "usage: walk [generate DIR [DIVISOR] | measure FILE... | folds PARTITION... | \
+             verify DIR...]"
+                .into(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

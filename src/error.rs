@@ -115,6 +115,12 @@ pub enum DecodeErrorKind {
         /// The most bytes that would have been taken.
         limit: u64,
     },
+    /// A message of more values than are decoded.
+    #[error("would be value {} of a record, of which {limit} are decoded", u64::from(*limit) + 1)]
+    TooManyValues {
+        /// The most values that are decoded.
+        limit: u32,
+    },
     /// A codec number without a meaning.
     #[error("codec {codec} is not known")]
     UnknownCodec {

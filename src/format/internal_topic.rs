@@ -22,7 +22,7 @@ use super::schema::consumer_protocol::{
     CONSUMER_PROTOCOL_ASSIGNMENT, CONSUMER_PROTOCOL_SUBSCRIPTION,
 };
 use super::schema::{
-    CoordinatorRecordType, Message, MetadataRecordType, group_coordinator, metadata,
+    CoordinatorRecordType, Message, MetadataRecordType, ValueBudget, group_coordinator, metadata,
     remote_log_metadata, share_coordinator, share_group, streams_group, transaction_coordinator,
 };
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -214,7 +214,8 @@ fn decode_coordinator_record(
 const PREFIX_SIZE: usize = 2;
 
 fn decode_key(record_type: &CoordinatorRecordType, key: &[u8]) -> Result<Value, Undecoded> {
-    let (data, _) = decode_message(&record_type.key, key, PREFIX_SIZE, 0)?;
+    let budget = &mut ValueBudget::of_a_record();
+    let (data, _) = decode_message(&record_type.key, key, PREFIX_SIZE, 0, budget)?;
     Ok(object([
         ("type", record_type.id.to_string().into()),
         ("data", data),
@@ -223,9 +224,11 @@ fn decode_key(record_type: &CoordinatorRecordType, key: &[u8]) -> Result<Value, 
 
 fn decode_value(record_type: &CoordinatorRecordType, value: &[u8]) -> Result<Value, Undecoded> {
     let version = prefix("record value", "version", value)?;
-    let (mut data, _) = decode_message(&record_type.value, value, PREFIX_SIZE, version)?;
-    if record_type.value.name == "GroupMetadataValue" {
-        show_consumer_protocol(&mut data);
+    let message = &record_type.value;
+    let budget = &mut ValueBudget::of_a_record();
+    let (mut data, _) = decode_message(message, value, PREFIX_SIZE, version, budget)?;
+    if message.name == "GroupMetadataValue" {
+        show_consumer_protocol(&mut data, budget);
     }
     Ok(object([
         ("version", version.to_string().into()),
@@ -245,6 +248,7 @@ fn decode_message(
     bytes: &[u8],
     position: usize,
     version: i16,
+    budget: &mut ValueBudget,
 ) -> Result<(Value, usize), Undecoded> {
     if !message.versions.contains(version) {
         return Err(Undecoded::UnknownVersion {
@@ -253,7 +257,7 @@ fn decode_message(
         });
     }
     message
-        .decode_at(bytes, position, version)
+        .decode_at(bytes, position, version, budget)
         .map_err(Undecoded::Damaged)
 }
 
@@ -268,7 +272,9 @@ fn decode_framed(table: &[MetadataRecordType], value: &[u8]) -> Result<Value, Un
     let version = frame_number(&mut frame, "record version")?;
     let record_type = table.iter().find(|record_type| record_type.id == id);
     let record_type = record_type.ok_or(Undecoded::UnknownType(id))?;
-    let (data, end) = decode_message(&record_type.message, value, frame.position(), version)?;
+    let message = &record_type.message;
+    let budget = &mut ValueBudget::of_a_record();
+    let (data, end) = decode_message(message, value, frame.position(), version, budget)?;
     if end < value.len() {
         let kind = DecodeErrorKind::Unexpected {
             found: format!("followed by {} bytes", value.len() - end),
@@ -302,8 +308,8 @@ fn frame_number(frame: &mut CompactReader<'_>, field: &'static str) -> Result<i1
 
 /// Puts what the members of a consumer group told each other in place of its bytes, as the dump
 /// tool does (`DumpLogSegments.OffsetsMessageParser#prepareGroupMetadataValue`). What does not
-/// parse stays base64.
-fn show_consumer_protocol(group: &mut Value) {
+/// parse, or has more values than the rest of the record left over, stays base64.
+fn show_consumer_protocol(group: &mut Value, budget: &mut ValueBudget) {
     if group.get("protocolType").and_then(Value::as_str) != Some("consumer") {
         return;
     }
@@ -314,7 +320,7 @@ fn show_consumer_protocol(group: &mut Value) {
             ("assignment", &CONSUMER_PROTOCOL_ASSIGNMENT),
         ] {
             if let Some(field) = member.get_mut(field)
-                && let Some(shown) = consumer_protocol(message, field)
+                && let Some(shown) = consumer_protocol(message, field, budget)
             {
                 *field = shown;
             }
@@ -322,14 +328,14 @@ fn show_consumer_protocol(group: &mut Value) {
     }
 }
 
-fn consumer_protocol(message: &Message, field: &Value) -> Option<Value> {
+fn consumer_protocol(message: &Message, field: &Value, budget: &mut ValueBudget) -> Option<Value> {
     let bytes = base64::decode(field.as_str()?)?;
     let (version, bytes) = bytes.split_first_chunk::<2>()?;
     let version = i16::from_be_bytes(*version);
     // Kafka's reader takes any version: a negative one for the oldest, a later one for the newest,
     // but in that case it refuses partitions.
     let known = version.clamp(message.versions.first, message.versions.last);
-    let (shown, _) = message.decode(bytes, known).ok()?;
+    let (shown, _) = message.decode_at(bytes, 0, known, budget).ok()?;
     let is_empty = |field| {
         let partitions = shown.get(field).and_then(Value::as_array);
         partitions.is_none_or(Vec::is_empty)

@@ -7,14 +7,42 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::base64;
 use crate::format::compact::{CompactReader, MAX_STRING_SIZE, java_string};
 
+/// The most values of one record that are decoded: fields, and elements of arrays.
+///
+/// A struct of empty fields takes as many bytes as it has fields and becomes an object of ten times
+/// as much memory and more, so the bytes that are there bound the work but not the memory. Kafka
+/// has no such limit. The largest records that Kafka writes are lists of partitions, with four
+/// bytes a value: in a megabyte, the default `max.message.bytes`, a quarter of the limit.
+pub const MAX_VALUES: u32 = 1024 * 1024;
+
+/// The values that may still be decoded of one record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValueBudget {
+    left: u32,
+}
+
+impl ValueBudget {
+    /// All that a record may have.
+    pub(crate) fn of_a_record() -> Self {
+        Self { left: MAX_VALUES }
+    }
+
+    fn take_one(&mut self) -> Result<(), DecodeErrorKind> {
+        let none_left = DecodeErrorKind::TooManyValues { limit: MAX_VALUES };
+        self.left = self.left.checked_sub(1).ok_or(none_left)?;
+        Ok(())
+    }
+}
+
 impl Message {
     /// The message of `version` at the beginning of `bytes`, and how many bytes it takes.
     ///
     /// # Errors
     /// If the version is not one of the message's, the bytes end inside it, a count is higher than
-    /// the bytes behind it, a string is too long, or a field that cannot be null is.
+    /// the bytes behind it, a string is too long, a field that cannot be null is, or there are
+    /// more than [`MAX_VALUES`] values.
     pub fn decode(&self, bytes: &[u8], version: i16) -> Result<(Value, usize), DecodeError> {
-        self.decode_at(bytes, 0, version)
+        self.decode_at(bytes, 0, version, &mut ValueBudget::of_a_record())
     }
 
     /// The message of `version` at `position` in `bytes`, and the position behind it.
@@ -23,8 +51,10 @@ impl Message {
         bytes: &[u8],
         position: usize,
         version: i16,
+        budget: &mut ValueBudget,
     ) -> Result<(Value, usize), DecodeError> {
         let mut decoder = Decoder {
+            budget,
             reader: CompactReader::at(self.name, bytes, position),
             version,
             flexible: self.flexible_versions.contains(version),
@@ -49,6 +79,7 @@ struct Decoder<'a> {
     flexible: bool,
     /// How many were passed over so far: a struct with one of them differs from its default.
     unknown_tagged_fields: usize,
+    budget: &'a mut ValueBudget,
 }
 
 impl Decoder<'_> {
@@ -133,6 +164,8 @@ impl Decoder<'_> {
         field_type: Type,
         nullable: bool,
     ) -> Result<Value, DecodeError> {
+        let counted = self.budget.take_one();
+        counted.map_err(|kind| self.reader.error(name, kind))?;
         Ok(match field_type {
             Type::Bool => Value::Bool(self.reader.int8(name)? != 0),
             Type::Int8 => self.reader.int8(name)?.into(),
@@ -280,6 +313,7 @@ mod tests {
 
     use super::*;
     use crate::format::schema::messages;
+    use crate::format::varint;
 
     fn find(name: &str) -> &'static Message {
         messages().find(|message| message.name == name).unwrap()
@@ -388,6 +422,33 @@ mod tests {
             expected: "at most 32767 bytes".to_owned(),
         };
         assert_eq!(kind("ClearElrRecord", 0, &long), too_long);
+    }
+
+    /// `elements` elements behind epoch, count and all: each an empty subtopology, whose id and six
+    /// arrays take a byte each, and its count of tagged fields another.
+    fn topology_of(elements: u32) -> Vec<u8> {
+        let mut bytes = vec![0, 0, 0, 1];
+        varint::write_uvarint(elements + 1, &mut bytes);
+        for _ in 0..elements {
+            bytes.extend([1, 1, 1, 1, 1, 1, 1, 0]);
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    #[test]
+    fn a_record_has_no_more_values_than_the_limit() {
+        let topology = find("StreamsGroupTopologyValue");
+        // Epoch and array, then struct and seven fields an element.
+        let most = (MAX_VALUES - 2) / 8;
+        let bytes = topology_of(most);
+        let (_, size) = topology.decode(&bytes, 0).unwrap();
+        assert_eq!(size, bytes.len());
+        let error = topology.decode(&topology_of(most + 1), 0).unwrap_err();
+        let kind = DecodeErrorKind::TooManyValues { limit: MAX_VALUES };
+        assert_eq!(error.kind, kind);
+        let limit = "of a record, of which 1048576 are decoded";
+        assert!(error.to_string().contains(limit), "{error}");
     }
 
     #[test]

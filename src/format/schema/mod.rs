@@ -15,7 +15,8 @@
 //! is refused; Kafka's readers of metadata records would read it as the newest one they know.
 //!
 //! Depth of recursion is that of the table, never of the input; a count is checked against the
-//! bytes that are there before anything is read.
+//! bytes that are there before anything is read, and no more than [`MAX_VALUES`] values are decoded
+//! of a record: one of more is refused, and shown as bytes.
 
 pub mod consumer_protocol;
 pub mod group_coordinator;
@@ -32,6 +33,8 @@ pub mod types;
 mod decode;
 mod encode;
 
+pub use decode::MAX_VALUES;
+pub(crate) use decode::ValueBudget;
 pub use encode::{EncodeError, EncodeErrorKind};
 pub use types::{CoordinatorRecordType, Message, MetadataRecordType};
 

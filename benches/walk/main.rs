@@ -6,6 +6,7 @@
 //! walk measure FILE...           all walks over these segments
 //! walk folds PARTITION...        what the answers of commands cost beside their walk
 //! walk verify DIR...             `kseg verify` of these partitions beside checksums alone
+//! walk records FILE              every record of a segment decoded once, and nothing printed
 //! ```
 #![expect(
     clippy::print_stdout,
@@ -24,6 +25,8 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use kseg::log::Io;
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
             Ok(divisor) if divisor > 0 => generate::all(Path::new(folder), divisor),
             _ => Err(format!("{divisor} is no divisor").into()),
         },
+        ["records", file] => kseg_walk::records(Path::new(file), Io::Mmap).map(|_| ()),
         ["measure", files @ ..] if !files.is_empty() => {
             measure::all(&files.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
         }
         _ => Err(
             "usage: walk [generate DIR [DIVISOR] | measure FILE... | folds PARTITION... | \
-             verify DIR...]"
+             verify DIR... | records FILE]"
                 .into(),
         ),
     };

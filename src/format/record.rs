@@ -47,6 +47,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// If the bytes end inside the record or a length is out of range. Positions count from the
     /// beginning of `bytes`.
+    #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), DecodeError> {
         let mut fields = Fields { bytes, position: 0 };
         let length = fields.varint("length")?;
@@ -206,10 +207,12 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    #[inline]
     fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.position..).unwrap_or_default()
     }
 
+    #[cold]
     fn truncated(&self, field: &'static str, needed: usize) -> DecodeError {
         DecodeError::new(
             STRUCTURE,
@@ -222,6 +225,7 @@ impl<'a> Fields<'a> {
         )
     }
 
+    #[cold]
     fn below_zero(&self, field: &'static str, found: i32) -> DecodeError {
         DecodeError::new(
             STRUCTURE,
@@ -234,6 +238,7 @@ impl<'a> Fields<'a> {
         )
     }
 
+    #[inline]
     fn byte(&mut self, field: &'static str) -> Result<i8, DecodeError> {
         let byte = *self
             .rest()
@@ -243,6 +248,7 @@ impl<'a> Fields<'a> {
         Ok(byte.cast_signed())
     }
 
+    #[inline]
     fn varint(&mut self, field: &'static str) -> Result<i32, DecodeError> {
         let (value, size) =
             read_varint(self.rest()).ok_or_else(|| self.truncated(field, self.position + 1))?;
@@ -250,6 +256,7 @@ impl<'a> Fields<'a> {
         Ok(value)
     }
 
+    #[inline]
     fn varlong(&mut self, field: &'static str) -> Result<i64, DecodeError> {
         let (value, size) =
             read_varlong(self.rest()).ok_or_else(|| self.truncated(field, self.position + 1))?;
@@ -258,6 +265,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Any negative length is a null, as in `Utils.readBytes`.
+    #[inline]
     fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, DecodeError> {
         let length = self.varint(field)?;
         match usize::try_from(length) {
@@ -266,6 +274,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn take(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], DecodeError> {
         let end = self.position.saturating_add(length);
         let bytes = self

@@ -7,6 +7,7 @@
 ///
 /// `None` if the bytes end inside it or it is longer than 5 bytes.
 #[must_use]
+#[inline]
 pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
     let (raw, size) = read_unsigned(bytes, 5)?;
     // Bits above the 32nd are dropped, as Java's int arithmetic does.
@@ -19,6 +20,7 @@ pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
 ///
 /// `None` if the bytes end inside it or it is longer than 10 bytes.
 #[must_use]
+#[inline]
 pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
     let (raw, size) = read_unsigned(bytes, 10)?;
     Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
@@ -36,7 +38,17 @@ pub fn read_uvarint(bytes: &[u8]) -> Option<(u32, usize)> {
     Some((raw, size))
 }
 
+/// Most take one byte.
+#[inline]
 fn read_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
+    match bytes.first() {
+        Some(byte) if byte & 0x80 == 0 => Some((u64::from(*byte), 1)),
+        Some(_) => read_long_unsigned(bytes, max_size),
+        None => None,
+    }
+}
+
+fn read_long_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (index, byte) in bytes.iter().take(max_size).enumerate() {
         // At most 63: ten bytes of seven bits. The shift drops what does not fit, as Java does.

@@ -1,6 +1,6 @@
 //! What every command shares: where output goes, how it looks, and what went wrong so far.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,10 +8,8 @@ use kseg::log::{Error, Io};
 
 use crate::cli::{Color, GlobalArgs, OutputFormat};
 use crate::render::Style;
+use crate::render::output::Output;
 use crate::render::text::{plural, printable};
-
-/// Bytes gathered before they are written.
-const BUFFER_SIZE: usize = 64 * 1024;
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +33,7 @@ pub(crate) struct Context {
     /// Whether standard output is a terminal.
     pub(crate) out_is_terminal: bool,
     /// Standard output, buffered.
-    pub(crate) out: BufWriter<io::StdoutLock<'static>>,
+    pub(crate) out: Output,
     failed: bool,
 }
 
@@ -56,7 +54,7 @@ impl Context {
             io: global.io.into(),
             style,
             out_is_terminal: stdout.is_terminal(),
-            out: BufWriter::with_capacity(BUFFER_SIZE, stdout.lock()),
+            out: Output::new(stdout.lock()),
             failed: false,
         }
     }

@@ -174,7 +174,7 @@ fn bad_records<'a>(batch: &BatchRow<'a>, bad: &BadRecords) -> DumpRow<'a> {
 fn is_invalid(row: &DumpRow<'_>) -> bool {
     match row {
         DumpRow::Batch(batch) => batch.is_valid == Some(false),
-        DumpRow::Record(record) => record.is_valid == Some(false),
+        DumpRow::Record(record) => record.batch.is_valid == Some(false),
         DumpRow::Damage(damage) => damage.kind != DamageKind::ZeroTail.name(),
         DumpRow::OffsetIndexEntry(_)
         | DumpRow::TimeIndexEntry(_)

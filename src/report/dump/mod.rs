@@ -12,8 +12,9 @@ mod side_file;
 pub use log::{DumpOptions, dump_log};
 pub use records::RecordOptions;
 pub use rows::{
-    AbortedTxnRow, BatchRow, CheckpointRow, DamageRow, DumpRow, LeaderEpochRow, OffsetIndexRow,
-    ProducerSnapshotRow, PropertyRow, RecordRow, Source, TimeIndexRow,
+    AbortedTxnRow, BatchOfRecord, BatchPlace, BatchRow, CheckpointRow, DamageRow, DumpRow,
+    LeaderEpochRow, OffsetIndexRow, ProducerSnapshotRow, PropertyRow, RecordFields, RecordRow,
+    Source, TimeIndexRow,
 };
 pub use side_file::{SideFile, dump_side_file};
 

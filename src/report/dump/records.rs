@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::rows::{BatchRow, RecordRow, Source};
+use super::rows::{BatchOfRecord, BatchPlace, BatchRow, RecordFields, RecordRow, Source};
 use crate::format::control_record::ControlRecordType;
 use crate::format::internal_topic::{Decoded, InternalTopic, decode_record};
 use crate::format::schema::kraft_control;
@@ -77,12 +77,14 @@ impl RecordRows {
             value,
             not_decoded,
         } = self.shown(batch.is_control, control_type, record);
-        RecordRow {
+        let place = BatchPlace {
             topic: batch.topic,
             partition: batch.partition,
             file: batch.file,
             position: batch.position,
             base_offset: batch.base_offset,
+        };
+        let fields = RecordFields {
             offset: record.offset,
             timestamp: record.timestamp,
             timestamp_type: record.timestamp_type.name(),
@@ -97,6 +99,8 @@ impl RecordRows {
                 form: self.options.bytes_form,
                 keys_only: self.options.sizes_only,
             },
+        };
+        let batch = BatchOfRecord {
             producer_id: batch.producer_id,
             producer_epoch: batch.producer_epoch,
             is_transactional: batch.is_transactional,
@@ -107,6 +111,11 @@ impl RecordRows {
             magic: batch.magic,
             crc: record.crc.map(|(crc, _)| crc),
             is_valid: record.crc.map(|(_, is_valid)| is_valid),
+        };
+        RecordRow {
+            place,
+            fields,
+            batch,
         }
     }
 

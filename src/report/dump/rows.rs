@@ -109,10 +109,28 @@ pub struct BatchRow<'a> {
 }
 
 /// A record of any magic: a message of magic 0 or 1, or one in a wrapper.
+///
+/// In parts, so that whoever writes many need not write again what the last one had as well.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RecordRow<'a> {
+    /// Where the batch lies.
+    #[serde(flatten)]
+    pub place: BatchPlace<'a>,
+    /// What the record itself says.
+    #[serde(flatten)]
+    pub fields: RecordFields<'a>,
+    /// What it has from its batch.
+    #[serde(flatten)]
+    pub batch: BatchOfRecord,
+}
+
+/// Where the batch of a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct BatchPlace<'a> {
     /// Topic, as the directory's name says; null if that is no partition's name.
     pub topic: Option<&'a str>,
     /// Partition number, as the directory's name says.
@@ -123,6 +141,13 @@ pub struct RecordRow<'a> {
     pub position: u64,
     /// Base offset of the batch.
     pub base_offset: i64,
+}
+
+/// What differs from record to record.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RecordFields<'a> {
     /// The record's offset.
     pub offset: i64,
     /// Milliseconds, -1 if there is none.
@@ -143,6 +168,13 @@ pub struct RecordRow<'a> {
     pub not_decoded: Option<String>,
     /// The headers; their values are null as well with `--sizes-only`.
     pub headers: HeadersRow<'a>,
+}
+
+/// What the records of a batch have in common; in magic 0 and 1 all but the checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct BatchOfRecord {
     /// Producer id of the batch, -1 if none.
     pub producer_id: Option<i64>,
     /// Producer epoch of the batch, -1 if none.

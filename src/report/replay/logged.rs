@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use super::row::{ReplayRow, ReplayRowType, VerdictRow, ViewRow, Views, accepting_rule};
+use super::row::{
+    Answer, JudgedBatch, ReplayRow, ReplayRowType, ReplaySource, ViewRow, Views, accepting_rule,
+    message,
+};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::batches::{Batch, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -78,8 +81,9 @@ pub fn replay_log<E: From<Error>>(
             let row = replay.row(dir, at, &batch)?;
             batch.check_unchanged()?;
             counts.rows += 1;
-            if row.running.verdict != Verdict::Appended.name() {
-                let is_normal = row.explained_by.is_some_and(|it| NORMAL.contains(&it));
+            if row.answer.verdict != Verdict::Appended.name() {
+                let explained_by = row.answer.explained_by;
+                let is_normal = explained_by.is_some_and(|it| NORMAL.contains(&it));
                 counts.gone_before += u64::from(is_normal);
                 counts.not_appended += u64::from(!is_normal);
             }
@@ -238,27 +242,28 @@ impl<'d> Replay<'d> {
         let entry = self.manager.last_entry(header.producer_id());
         let accepted = accepting_rule(header, entry, check.origin);
         let verdict = self.manager.judge(header, marker, &check);
-        let running = VerdictRow::new(&verdict, accepted);
+        let running = ViewRow::new(&verdict, accepted);
         let restarted = match (verdict, entry) {
             // What is next in sequence is so after the last batch alone.
-            (Verdict::Appended, _) | (_, None) => ViewRow::from(&running),
+            (Verdict::Appended, _) | (_, None) => running.clone(),
             (_, Some(entry)) => {
                 let mut manager = ProducerStateManager::default();
                 manager.load_from_snapshot([entry.snapshot_row()], 0, None);
                 let verdict = manager.judge(header, marker, &check);
-                ViewRow::from(&VerdictRow::new(&verdict, accepted))
+                ViewRow::new(&verdict, accepted)
             }
         };
-        let state_lost = VerdictRow::appended(accepting_rule(header, None, check.origin));
-        let state_lost = ViewRow::from(&state_lost);
+        let state_lost = ViewRow::appended(accepting_rule(header, None, check.origin));
         let explained = self.explain(&verdict, header, entry);
         let has_producer = header.has_producer_id();
         let has_sequence = header.base_sequence() >= 0;
-        Ok(ReplayRow {
+        let source = ReplaySource {
             row_type: ReplayRowType::Batch,
             topic: dir.topic(),
             partition: dir.partition(),
             file: Some(at.file),
+        };
+        let batch = JudgedBatch {
             position: Some(batch.position),
             base_offset: Some(header.base_offset()),
             last_offset: Some(header.last_offset()),
@@ -269,18 +274,21 @@ impl<'d> Replay<'d> {
             is_transactional: header.attributes().is_transactional(),
             control_type: marker.map(|marker| marker.control_type.name()),
             coordinator_epoch: marker.map(|marker| marker.coordinator_epoch),
-            views: Views {
-                running: ViewRow::from(&running),
-                restarted,
-                state_lost,
-            },
+        };
+        let views = Views {
             running,
+            restarted,
+            state_lost,
+        };
+        let answer = Answer {
             explained_by: explained.map(|(class, _)| class),
             explanation: explained.map(|(_, words)| words),
-            next_sequence: None,
-            known_epoch: None,
-            stored_at: None,
-            log_start_offset: None,
+            ..Answer::new(message(&verdict), views)
+        };
+        Ok(ReplayRow {
+            source,
+            batch,
+            answer,
         })
     }
 

@@ -14,5 +14,6 @@ pub use logged::{ReplayCounts, ReplayOptions, replay_log};
 pub use question::{Questions, ask};
 pub use request::{Append, AppendFrom, EndTxnMarker, Request, Verification, parse_requests, retry};
 pub use row::{
-    ErrorRow, ReplayRow, ReplayRowType, RuleNumbers, StoredAt, VerdictRow, ViewRow, Views,
+    Answer, ErrorRow, JudgedBatch, ReplayRow, ReplayRowType, ReplaySource, RuleNumbers, StoredAt,
+    ViewRow, Views,
 };

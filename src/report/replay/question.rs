@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use super::logged::{Replay, ReplayOptions};
 use super::request::{Append, AppendFrom, Request, Verification};
 use super::row::{
-    ReplayRow, ReplayRowType, StoredAt, VerdictRow, ViewRow, Views, accepting_rule, next_sequence,
+    Answer, JudgedBatch, ReplayRow, ReplayRowType, ReplaySource, StoredAt, ViewRow, Views,
+    accepting_rule, message, next_sequence,
 };
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::Error;
@@ -77,11 +78,13 @@ pub fn ask<E: From<Error>>(
         let outcome = running.put(request, questions);
         let header = request.header(0);
         let has_sequence = header.base_sequence() >= 0;
-        let row = ReplayRow {
+        let source = ReplaySource {
             row_type: ReplayRowType::Request,
             topic: dir.topic(),
             partition: dir.partition(),
             file: None,
+        };
+        let batch = JudgedBatch {
             position: None,
             base_offset: outcome.offsets.map(|(first, _)| first),
             last_offset: outcome.offsets.map(|(_, last)| last),
@@ -92,18 +95,23 @@ pub fn ask<E: From<Error>>(
             is_transactional: header.attributes().is_transactional(),
             control_type: request.marker().map(|it| it.control_type.name()),
             coordinator_epoch: request.marker().map(|it| it.coordinator_epoch),
-            views: Views {
-                running: ViewRow::from(&outcome.row),
-                restarted: ViewRow::from(&restarted.put(request, questions).row),
-                state_lost: ViewRow::from(&state_lost.put(request, questions).row),
-            },
+        };
+        let views = Views {
             running: outcome.row,
-            explained_by: None,
-            explanation: None,
+            restarted: restarted.put(request, questions).row,
+            state_lost: state_lost.put(request, questions).row,
+        };
+        let answer = Answer {
             next_sequence: known.as_ref().map(next_sequence),
             known_epoch: known.map(|entry| entry.producer_epoch()),
             stored_at: history.stored_at(index),
             log_start_offset: Some(log_start_offset),
+            ..Answer::new(outcome.message, views)
+        };
+        let row = ReplayRow {
+            source,
+            batch,
+            answer,
         };
         emit(&row)?;
     }
@@ -142,7 +150,8 @@ struct View {
 
 /// What it answers.
 struct Outcome {
-    row: VerdictRow,
+    row: ViewRow,
+    message: Option<String>,
     /// The offsets the producer is told.
     offsets: Option<(i64, i64)>,
 }
@@ -177,7 +186,8 @@ impl View {
             self.next_offset = header.next_offset();
         }
         Outcome {
-            row: VerdictRow::new(&verdict, accepted),
+            row: ViewRow::new(&verdict, accepted),
+            message: message(&verdict),
             offsets,
         }
     }

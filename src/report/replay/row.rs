@@ -6,11 +6,27 @@ use crate::format::record_batch::{RecordBatchHeader, increment_sequence};
 use crate::report::gaps::OffsetRange;
 use crate::state::{AppendOrigin, ProducerStateEntry, Refusal, Verdict};
 
-/// One result of `replay`.
+/// One result of `replay`, in parts: many batches have the same source and get the same
+/// answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayRow<'a> {
+    /// Where the batch comes from.
+    #[serde(flatten)]
+    pub source: ReplaySource<'a>,
+    /// The batch that is judged.
+    #[serde(flatten)]
+    pub batch: JudgedBatch,
+    /// What is answered to it.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+/// A file of the log, or a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReplaySource<'a> {
     /// What the verdict is about.
     #[serde(rename = "type")]
     pub row_type: ReplayRowType,
@@ -20,7 +36,14 @@ pub struct ReplayRow<'a> {
     pub partition: Option<i32>,
     /// The `.log` of a batch in the log.
     pub file: Option<&'a str>,
-    /// Byte position in it.
+}
+
+/// A batch that is judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct JudgedBatch {
+    /// Byte position in the file.
     pub position: Option<u64>,
     /// First offset: of the batch, or the one the producer is told; null if it is told none.
     pub base_offset: Option<i64>,
@@ -40,9 +63,25 @@ pub struct ReplayRow<'a> {
     pub control_type: Option<&'static str>,
     /// Epoch of the transaction coordinator, in a marker.
     pub coordinator_epoch: Option<i32>,
-    /// The verdict of the broker that never stopped.
-    #[serde(flatten)]
-    pub running: VerdictRow,
+}
+
+/// The verdict on a batch, and what explains it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// `appended`, `duplicate` or `rejected`, by the broker that never stopped.
+    pub verdict: &'static str,
+    /// The error the client gets from it.
+    pub error: Option<ErrorRow>,
+    /// The offsets of the remembered batch that this one repeats.
+    pub duplicate_of: Option<OffsetRange>,
+    /// The rule that decides, a short name.
+    pub rule: &'static str,
+    /// The numbers of a rule that refuses.
+    pub rule_numbers: Option<Box<RuleNumbers>>,
+    /// The refusal in words.
+    pub message: Option<String>,
     /// All three views.
     pub views: Views,
     /// Why a batch that a leader would not append is in the log, a short name.
@@ -98,27 +137,8 @@ pub struct ErrorRow {
     pub code: i16,
 }
 
-/// One verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct VerdictRow {
-    /// `appended`, `duplicate` or `rejected`.
-    pub verdict: &'static str,
-    /// The error the client gets.
-    pub error: Option<ErrorRow>,
-    /// The offsets of the remembered batch that this one repeats.
-    pub duplicate_of: Option<OffsetRange>,
-    /// The rule that decides, a short name.
-    pub rule: &'static str,
-    /// The numbers of a rule that refuses.
-    pub rule_numbers: Option<RuleNumbers>,
-    /// The refusal in words.
-    pub message: Option<String>,
-}
-
 /// The three views.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Views {
@@ -131,7 +151,7 @@ pub struct Views {
 }
 
 /// The verdict in one view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ViewRow {
@@ -145,19 +165,7 @@ pub struct ViewRow {
     pub rule: &'static str,
     /// The numbers of a rule that refuses; in JSON only those of the running broker's.
     #[serde(skip)]
-    pub rule_numbers: Option<RuleNumbers>,
-}
-
-impl From<&VerdictRow> for ViewRow {
-    fn from(row: &VerdictRow) -> Self {
-        Self {
-            verdict: row.verdict,
-            error: row.error,
-            duplicate_of: row.duplicate_of,
-            rule: row.rule,
-            rule_numbers: row.rule_numbers,
-        }
-    }
+    pub rule_numbers: Option<Box<RuleNumbers>>,
 }
 
 /// The numbers of a rule; null where a rule has no such number.
@@ -258,10 +266,9 @@ impl RuleNumbers {
     }
 }
 
-impl VerdictRow {
-    /// The row of a verdict; `accepted` is the rule if the batch is appended.
-    #[must_use]
-    pub fn new(verdict: &Verdict, accepted: &'static str) -> Self {
+impl ViewRow {
+    /// A verdict as a row has it; `accepted` is the rule if the batch is appended.
+    pub(super) fn new(verdict: &Verdict, accepted: &'static str) -> Self {
         let name = verdict.name();
         match verdict {
             Verdict::Appended => Self::appended(accepted),
@@ -281,8 +288,7 @@ impl VerdictRow {
                     code: refusal.error().0,
                 }),
                 rule: refusal.rule(),
-                rule_numbers: Some(RuleNumbers::of(refusal)),
-                message: Some(refusal.to_string()),
+                rule_numbers: Some(Box::new(RuleNumbers::of(refusal))),
                 ..Self::appended("")
             },
         }
@@ -295,8 +301,37 @@ impl VerdictRow {
             duplicate_of: None,
             rule,
             rule_numbers: None,
-            message: None,
         }
+    }
+}
+
+impl Answer {
+    /// What the views make of a batch and no more.
+    pub(super) fn new(message: Option<String>, views: Views) -> Self {
+        let running = views.running.clone();
+        Self {
+            verdict: running.verdict,
+            error: running.error,
+            duplicate_of: running.duplicate_of,
+            rule: running.rule,
+            rule_numbers: running.rule_numbers,
+            message,
+            views,
+            explained_by: None,
+            explanation: None,
+            next_sequence: None,
+            known_epoch: None,
+            stored_at: None,
+            log_start_offset: None,
+        }
+    }
+}
+
+/// A refusal in words.
+pub(super) fn message(verdict: &Verdict) -> Option<String> {
+    match verdict {
+        Verdict::Appended | Verdict::Duplicate(_) => None,
+        Verdict::Rejected(refusal) => Some(refusal.to_string()),
     }
 }
 

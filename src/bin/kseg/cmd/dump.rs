@@ -19,8 +19,8 @@ use kseg::report::filter::Filter;
 use crate::cli::{BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs};
+use crate::render::dump_json::DumpJson;
 use crate::render::dump_table::DumpTable;
-use crate::render::json::JsonRows;
 
 /// Show what is in a file: batches, records, index entries, snapshots, checkpoints
 ///
@@ -183,13 +183,13 @@ pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Stat
 
 /// Where rows go.
 enum Sink {
-    Json(JsonRows),
+    Json(DumpJson),
     Table(Box<DumpTable>),
 }
 
 impl Sink {
     fn new(context: &Context, options: &DumpOptions) -> Self {
-        match JsonRows::for_format(context.format, "kseg/dump/v1") {
+        match DumpJson::for_format(context.format) {
             Some(json) => Self::Json(json),
             None => {
                 let filter = &options.filter;

@@ -16,8 +16,8 @@ use kseg::state::{Expiration, TransactionVersion};
 use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
-use crate::render::json::JsonRows;
 use crate::render::note_hidden;
+use crate::render::replay_json::ReplayJson;
 use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
 use crate::render::text::{count, plural, printable};
 
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> anyhow::Result<St
         args,
         options,
         asked,
-        json: JsonRows::for_format(context.format, "kseg/replay/v1"),
+        json: ReplayJson::for_format(context.format),
         is_found: false,
         partitions: 0,
         logged: Vec::new(),
@@ -235,7 +235,7 @@ struct Run<'a> {
     args: &'a ReplayArgs,
     options: ReplayOptions,
     asked: Asked,
-    json: Option<JsonRows>,
+    json: Option<ReplayJson>,
     is_found: bool,
     partitions: usize,
     logged: Vec<Logged>,
@@ -289,7 +289,7 @@ impl Run<'_> {
         let (mut index, partitions) = (0, self.partitions);
         let (dir, offsets) = (partition.dir, partition.offsets);
         ask(dir, offsets, &self.options, &questions, |row| {
-            *is_found |= row.running.error.is_some();
+            *is_found |= row.answer.error.is_some();
             if let Some(json) = json {
                 json.row(&mut context.out, row)?;
             } else {
@@ -371,8 +371,8 @@ impl Logged {
         if let Some(table) = &mut self.all {
             return Ok(table.row(&mut context.out, &cells(row))?);
         }
-        if row.running.verdict != "appended" {
-            let explained = row.explained_by.unwrap_or("nothing");
+        if row.answer.verdict != "appended" {
+            let explained = row.answer.explained_by.unwrap_or("nothing");
             *self.explained.entry(explained).or_default() += 1;
             if self.kept.len() < MAX_ROWS {
                 self.kept.push(cells(row));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use kseg::report::dump::{BatchRow, DamageRow, DumpRow, RecordRow};
+use kseg::report::dump::{BatchRow, DamageRow, DumpRow, RecordFields};
 
 use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
@@ -184,7 +184,9 @@ impl DumpTable {
                 self.hidden = self.hidden.max(usize::from(records.hides_time()));
                 return batch_line(batch, self.style, out);
             }
-            (DumpRow::Record(record), Some(records)) => return records.row(&cells(record), out),
+            (DumpRow::Record(record), Some(records)) => {
+                return records.row(&cells(&record.fields), out);
+            }
             (_, _) => {}
         }
         self.side_row(row, out)
@@ -295,7 +297,7 @@ impl DumpTable {
 }
 
 /// What a line shows of a record; a control record says what it is in place of its key.
-fn cells<'r, 'a>(record: &'r RecordRow<'a>) -> RecordCells<'r, 'a> {
+fn cells<'r, 'a>(record: &'r RecordFields<'a>) -> RecordCells<'r, 'a> {
     let sizes_only = record.headers.keys_only;
     let size = |size: i32| sizes_only.then_some(i64::from(size));
     RecordCells {

@@ -4,91 +4,65 @@
 //! time of a listing. Here text without any is copied as it is; whatever else than plain values
 //! comes is left to `serde_json`. In a debug build each row is compared with what it writes.
 
+use std::fmt::{self, Display, Write as _};
+
 use serde::ser::{
-    Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
-    SerializeTupleStruct, SerializeTupleVariant, Serializer,
+    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 use serde_json::Error;
 
+use super::json_scalars::{write_integer, write_letters, write_name, write_text, write_unsigned};
+
 /// Appends `row` to `out`, as `serde_json::to_writer` would.
 pub(crate) fn write_row(out: &mut Vec<u8>, row: &impl Serialize) -> Result<(), Error> {
-    #[cfg(debug_assertions)]
     let begin = out.len();
+    let expected = expected(row);
     row.serialize(Json(out))?;
-    #[cfg(debug_assertions)]
-    {
-        let written = out.get(begin..).unwrap_or_default();
-        let expected = serde_json::to_vec(row)?;
-        // A row borrows from a file that may be cut while it is written.
-        let mut again = Vec::new();
-        row.serialize(Json(&mut again))?;
-        debug_assert!(
-            written == expected || written != again,
-            "{} is not {}",
-            String::from_utf8_lossy(written),
-            String::from_utf8_lossy(&expected)
-        );
-    }
+    assert_same(out.get(begin..).unwrap_or_default(), expected.as_ref(), row);
     Ok(())
+}
+
+/// In a debug build, what `serde_json` writes.
+#[inline]
+pub(super) fn expected(row: &impl Serialize) -> Option<Vec<u8>> {
+    if cfg!(debug_assertions) {
+        serde_json::to_vec(row).ok()
+    } else {
+        None
+    }
+}
+
+/// In a debug build, that `written` is what was expected before it was written. A row borrows from
+/// a file that may be cut meanwhile: then nothing is known.
+#[inline]
+pub(super) fn assert_same(written: &[u8], before: Option<&Vec<u8>>, row: &impl Serialize) {
+    debug_assert!(
+        before.is_none_or(|it| it == written) || expected(row).as_ref() != before,
+        "{} is not {}",
+        String::from_utf8_lossy(written),
+        String::from_utf8_lossy(before.map_or(&[], Vec::as_slice))
+    );
 }
 
 /// One value.
 struct Json<'a>(&'a mut Vec<u8>);
+
+/// The inside of a string.
+struct Letters<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Letters<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        write_letters(self.0, text);
+        Ok(())
+    }
+}
 
 /// The inside of an array or an object, with the brackets that end it.
 struct Inside<'a> {
     out: &'a mut Vec<u8>,
     any: bool,
     end: &'static [u8],
-}
-
-#[inline]
-fn write_text(out: &mut Vec<u8>, text: &str) -> Result<(), Error> {
-    if is_plain(text.as_bytes()) {
-        out.reserve(text.len() + 2);
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-        Ok(())
-    } else {
-        serde_json::to_writer(out, text)
-    }
-}
-
-/// Whether nothing in a text has to be escaped; now and then false although nothing has to be.
-/// Looks at eight bytes at once.
-#[inline]
-fn is_plain(text: &[u8]) -> bool {
-    let escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    let (words, rest) = text.as_chunks::<8>();
-    let mut found = 0;
-    for word in words {
-        found |= escaped_in(u64::from_be_bytes(*word));
-    }
-    match text.last_chunk::<8>() {
-        Some(last) => found |= escaped_in(u64::from_be_bytes(*last)),
-        None => return !rest.iter().fold(false, |any, byte| any | escaped(*byte)),
-    }
-    found == 0
-}
-
-/// Not 0 if one of eight bytes is a control character, a quote or a backslash.
-#[inline]
-fn escaped_in(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGH
-}
-
-/// `"name":` of a field or variant; those are words of this program.
-#[inline]
-fn write_name(out: &mut Vec<u8>, name: &'static str) {
-    out.reserve(name.len() + 3);
-    out.push(b'"');
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
 }
 
 impl<'a> Json<'a> {
@@ -103,15 +77,16 @@ impl<'a> Json<'a> {
 
     fn variant(self, name: &'static str, begin: &[u8], end: &'static [u8]) -> Inside<'a> {
         self.0.push(b'{');
-        write_name(self.0, name);
+        write_name(self.0, true, name);
         self.inside(begin, end)
     }
 }
 
 macro_rules! integers {
-    ($($method:ident $type:ty),*) => {
-        $(fn $method(self, value: $type) -> Result<(), Error> {
-            self.0.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    ($write:ident: $($method:ident $type:ty),*) => {
+        $(#[inline]
+        fn $method(self, value: $type) -> Result<(), Error> {
+            $write(self.0, value.into());
             Ok(())
         })*
     };
@@ -136,10 +111,10 @@ impl<'a> Serializer for Json<'a> {
     type SerializeStruct = Inside<'a>;
     type SerializeStructVariant = Inside<'a>;
 
-    integers!(
-        serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
-        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64
-    );
+    integers!(write_integer:
+        serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64);
+    integers!(write_unsigned:
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64);
     left_to_serde_json!(serialize_f32 f32, serialize_f64 f64, serialize_char char);
 
     fn serialize_bool(self, value: bool) -> Result<(), Error> {
@@ -149,7 +124,16 @@ impl<'a> Serializer for Json<'a> {
     }
 
     fn serialize_str(self, value: &str) -> Result<(), Error> {
-        write_text(self.0, value)
+        write_text(self.0, value);
+        Ok(())
+    }
+
+    /// Without a string in between.
+    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
+        self.0.push(b'"');
+        write!(Letters(self.0), "{value}").map_err(Error::custom)?;
+        self.0.push(b'"');
+        Ok(())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
@@ -179,7 +163,8 @@ impl<'a> Serializer for Json<'a> {
         _index: u32,
         variant: &'static str,
     ) -> Result<(), Error> {
-        write_text(self.0, variant)
+        write_text(self.0, variant);
+        Ok(())
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -244,11 +229,16 @@ impl<'a> Serializer for Json<'a> {
 }
 
 impl Inside<'_> {
+    /// Takes note of one more; whether it is the first.
+    #[inline]
+    fn count_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.any, true)
+    }
+
     fn comma(&mut self) {
-        if self.any {
+        if !self.count_first() {
             self.out.push(b',');
         }
-        self.any = true;
     }
 
     fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
@@ -256,9 +246,11 @@ impl Inside<'_> {
         value.serialize(Json(self.out))
     }
 
+    #[expect(clippy::inline_always, reason = "see write_name")]
+    #[inline(always)]
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        self.comma();
-        write_name(self.out, name);
+        let is_first = self.count_first();
+        write_name(self.out, is_first, name);
         value.serialize(Json(self.out))
     }
 
@@ -291,6 +283,8 @@ macro_rules! object {
             type Ok = ();
             type Error = Error;
 
+            // See write_name.
+            #[inline(always)]
             fn serialize_field<T: Serialize + ?Sized>(
                 &mut self,
                 key: &'static str,

@@ -5,17 +5,13 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::fast_json::write_row;
+use super::output::Output;
 use crate::cli::OutputFormat;
-
-/// Space for a result that is kept for the next.
-const MAX_KEPT: usize = 16 * 1024 * 1024;
 
 /// Writes results one after another without keeping them.
 pub(crate) struct JsonRows {
     form: Form,
     any: bool,
-    /// One result: serialising makes many small pieces, which memory takes best.
-    buffer: Vec<u8>,
 }
 
 enum Form {
@@ -38,7 +34,6 @@ impl JsonRows {
         Self {
             form: Form::Document { schema },
             any: false,
-            buffer: Vec::new(),
         }
     }
 
@@ -47,12 +42,20 @@ impl JsonRows {
         Self {
             form: Form::Lines,
             any: false,
-            buffer: Vec::new(),
         }
     }
 
     /// Writes one result.
-    pub(crate) fn row(&mut self, out: &mut impl Write, row: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn row(&mut self, out: &mut Output, row: &impl Serialize) -> io::Result<()> {
+        self.row_by(out, |text| write_row(text, row))
+    }
+
+    /// Writes one result by appending its JSON.
+    pub(super) fn row_by(
+        &mut self,
+        out: &mut Output,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> io::Result<()> {
         if let Form::Document { schema } = self.form {
             if self.any {
                 out.write_all(b",\n")?;
@@ -61,22 +64,18 @@ impl JsonRows {
             }
         }
         self.any = true;
-        self.buffer.clear();
-        write_row(&mut self.buffer, row)?;
-        match self.form {
-            Form::Document { .. } => {}
-            Form::Lines => self.buffer.push(b'\n'),
-        }
-        out.write_all(&self.buffer)?;
-        // A row of a large record should not keep its space.
-        if self.buffer.capacity() > MAX_KEPT {
-            self.buffer = Vec::new();
-        }
-        Ok(())
+        let is_line = matches!(self.form, Form::Lines);
+        out.append(|text| {
+            append(text)?;
+            if is_line {
+                text.push(b'\n');
+            }
+            Ok::<_, serde_json::Error>(())
+        })
     }
 
     /// Ends the output.
-    pub(crate) fn finish(self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn finish(self, out: &mut Output) -> io::Result<()> {
         match self.form {
             Form::Document { schema } => {
                 if !self.any {
@@ -88,7 +87,7 @@ impl JsonRows {
         }
     }
 
-    fn open(out: &mut impl Write, schema: &str) -> io::Result<()> {
+    fn open(out: &mut Output, schema: &str) -> io::Result<()> {
         writeln!(out, "{{\"schema\":\"{schema}\",\"results\":[")
     }
 }

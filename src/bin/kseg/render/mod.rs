@@ -2,11 +2,16 @@
 
 pub(crate) mod columns;
 pub(crate) mod diff_table;
+pub(crate) mod dump_json;
 pub(crate) mod dump_table;
 pub(crate) mod fast_json;
 pub(crate) mod json;
+mod json_parts;
+mod json_scalars;
+pub(crate) mod output;
 pub(crate) mod read_table;
 pub(crate) mod record_lines;
+pub(crate) mod replay_json;
 pub(crate) mod replay_table;
 pub(crate) mod summary;
 pub(crate) mod text;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kseg::report::gaps::range;
-use kseg::report::replay::{ReplayRow, ReplayRowType, RuleNumbers, StoredAt, VerdictRow, ViewRow};
+use kseg::report::replay::{ReplayRow, ReplayRowType, RuleNumbers, StoredAt, ViewRow};
 
 use super::Style;
 use super::columns::Align::{Left, Right};
@@ -70,7 +70,7 @@ impl ReplayTable {
 
 /// The cells of a logged batch.
 pub(crate) fn cells(row: &ReplayRow<'_>) -> Vec<String> {
-    let verdict = &row.running;
+    let verdict = &row.answer.views.running;
     let answer = match (&verdict.error, &verdict.duplicate_of) {
         (Some(error), _) => error.name.to_owned(),
         (None, Some(earlier)) => {
@@ -78,23 +78,28 @@ pub(crate) fn cells(row: &ReplayRow<'_>) -> Vec<String> {
             format!("repeats offsets {earlier}")
         }
         (None, None) => row
+            .batch
             .control_type
             .map_or_else(String::new, |control_type| format!("{control_type} marker")),
     };
-    let numbers = verdict.rule_numbers.map(numbers).unwrap_or_default();
+    let numbers = verdict
+        .rule_numbers
+        .as_deref()
+        .map(numbers)
+        .unwrap_or_default();
     vec![
-        optional_range(row.base_offset, row.last_offset),
+        optional_range(row.batch.base_offset, row.batch.last_offset),
         producer(row),
-        optional_range(row.base_sequence, row.last_sequence),
+        optional_range(row.batch.base_sequence, row.batch.last_sequence),
         verdict.verdict.to_owned(),
         answer,
         format!("{}{numbers}", verdict.rule),
-        row.explained_by.unwrap_or_default().to_owned(),
+        row.answer.explained_by.unwrap_or_default().to_owned(),
     ]
 }
 
 fn producer(row: &ReplayRow<'_>) -> String {
-    match (row.producer_id, row.producer_epoch) {
+    match (row.batch.producer_id, row.batch.producer_epoch) {
         (Some(id), Some(epoch)) => format!("{id} epoch {epoch}"),
         _ => "-".to_owned(),
     }
@@ -107,7 +112,7 @@ fn optional_range<T: PartialEq + std::fmt::Display>(first: Option<T>, last: Opti
     }
 }
 
-fn numbers(numbers: RuleNumbers) -> String {
+fn numbers(numbers: &RuleNumbers) -> String {
     let mut text = String::new();
     if let Some(known) = numbers.known {
         text.push_str(&format!(", known {known}"));
@@ -129,8 +134,11 @@ pub(crate) fn request(
     style: Style,
 ) -> io::Result<()> {
     let number = index.map_or_else(String::new, |index| format!("{index:>3}  "));
-    let verdict = headline(&row.running, row.base_offset.zip(row.last_offset));
-    let verdict = if row.running.error.is_some() {
+    let verdict = headline(
+        &row.answer.views.running,
+        row.batch.base_offset.zip(row.batch.last_offset),
+    );
+    let verdict = if row.answer.error.is_some() {
         style.bad(&verdict)
     } else {
         verdict
@@ -143,7 +151,7 @@ pub(crate) fn request(
     Ok(())
 }
 
-fn headline(verdict: &VerdictRow, told: Option<(i64, i64)>) -> String {
+fn headline(verdict: &ViewRow, told: Option<(i64, i64)>) -> String {
     let told = told.map(|(first, last)| range(first, last));
     match (&verdict.error, told) {
         (Some(error), _) => format!("{}: {} ({})", verdict.verdict, error.name, error.code),
@@ -157,21 +165,24 @@ fn headline(verdict: &VerdictRow, told: Option<(i64, i64)>) -> String {
 
 fn lines(row: &ReplayRow<'_>) -> Vec<String> {
     let mut lines = vec![asked(row)];
-    lines.extend(row.running.message.clone());
-    if row.row_type == ReplayRowType::Request {
+    lines.extend(row.answer.message.clone());
+    if row.source.row_type == ReplayRowType::Request {
         lines.push(next(row));
-        if row.base_sequence.is_some() && row.producer_id.is_some() {
+        if row.batch.base_sequence.is_some() && row.batch.producer_id.is_some() {
             lines.push(stored(row));
         }
     }
     let others = [
-        ("after a clean restart", &row.views.restarted),
-        ("with the producer's state lost", &row.views.state_lost),
+        ("after a clean restart", &row.answer.views.restarted),
+        (
+            "with the producer's state lost",
+            &row.answer.views.state_lost,
+        ),
     ];
     for (when, verdict) in others {
         lines.push(format!("{when}: {}", short(verdict)));
     }
-    if row.is_transactional && row.control_type.is_none() {
+    if row.batch.is_transactional && row.batch.control_type.is_none() {
         lines.push(
             "not on disk: transaction verification, which may refuse a batch before this rule"
                 .to_owned(),
@@ -182,17 +193,21 @@ fn lines(row: &ReplayRow<'_>) -> Vec<String> {
 
 /// What was asked.
 fn asked(row: &ReplayRow<'_>) -> String {
-    let producer = match (row.producer_id, row.producer_epoch) {
+    let producer = match (row.batch.producer_id, row.batch.producer_epoch) {
         (Some(id), Some(epoch)) => format!("producer {id} epoch {epoch}"),
         _ => "no producer id".to_owned(),
     };
-    match (row.control_type, row.base_sequence, row.last_sequence) {
+    match (
+        row.batch.control_type,
+        row.batch.base_sequence,
+        row.batch.last_sequence,
+    ) {
         (Some(control_type), ..) => {
-            let epoch = row.coordinator_epoch.unwrap_or(-1);
+            let epoch = row.batch.coordinator_epoch.unwrap_or(-1);
             format!("{control_type} marker of {producer}, coordinator epoch {epoch}")
         }
         (None, Some(first), Some(last)) => {
-            let kind = if row.is_transactional {
+            let kind = if row.batch.is_transactional {
                 ", transactional"
             } else {
                 ""
@@ -210,26 +225,28 @@ fn asked(row: &ReplayRow<'_>) -> String {
 
 /// What the producer may send next.
 fn next(row: &ReplayRow<'_>) -> String {
-    match (row.next_sequence, row.known_epoch) {
+    match (row.answer.next_sequence, row.answer.known_epoch) {
         (Some(next), Some(epoch)) => {
             format!(
                 "before it, the next sequence taken in epoch {epoch} was {next}; 0 in a higher one"
             )
         }
-        _ if row.producer_id.is_none() => "nothing is checked without a producer id".to_owned(),
+        _ if row.batch.producer_id.is_none() => {
+            "nothing is checked without a producer id".to_owned()
+        }
         _ => "the broker knows nothing of this producer: any sequence is taken".to_owned(),
     }
 }
 
 /// Which logged batch decides.
 fn stored(row: &ReplayRow<'_>) -> String {
-    let first = row.base_sequence.unwrap_or(-1);
-    let Some(at) = row.stored_at else {
-        let epoch = row.producer_epoch.unwrap_or(-1);
+    let first = row.batch.base_sequence.unwrap_or(-1);
+    let Some(at) = row.answer.stored_at else {
+        let epoch = row.batch.producer_epoch.unwrap_or(-1);
         let mut line = format!(
             "nothing with sequence {first} of this producer in epoch {epoch} was ever stored here"
         );
-        if let Some(start) = row.log_start_offset.filter(|start| *start > 0) {
+        if let Some(start) = row.answer.log_start_offset.filter(|start| *start > 0) {
             line.push_str(&format!(
                 "; the log begins at {start}, what was before is not known"
             ));
@@ -254,12 +271,12 @@ fn stored(row: &ReplayRow<'_>) -> String {
              exact repeat is a duplicate"
         );
     }
-    let sequences = optional_range(row.base_sequence, row.last_sequence);
+    let sequences = optional_range(row.batch.base_sequence, row.batch.last_sequence);
     let place = format!("{sequences} is in the log at {offsets}");
     let which = ordinal(batches_back);
-    if row.running.duplicate_of.is_some() {
+    if row.answer.duplicate_of.is_some() {
         format!("{place}, the {which} batch of this producer: a broker remembers 5")
-    } else if row.known_epoch != row.producer_epoch {
+    } else if row.answer.known_epoch != row.batch.producer_epoch {
         format!("{place}, but a batch or marker of another epoch made the broker forget it")
     } else if batches_back > 5 {
         format!("{place}, but it is the {which} batch: a broker remembers 5")
@@ -304,9 +321,9 @@ fn short(verdict: &ViewRow) -> String {
         first_sequence: Some(first),
         last_sequence: Some(last),
         ..
-    }) = verdict.rule_numbers
+    }) = verdict.rule_numbers.as_deref()
     {
-        text.push_str(&format!("; it remembers only {}", range(first, last)));
+        text.push_str(&format!("; it remembers only {}", range(*first, *last)));
     }
     text
 }

@@ -5,17 +5,16 @@
 //! written through, which leaves the same bytes: cutting an index back in memory leaves what lay
 //! behind in the file until it is overwritten. Decides `AbstractIndex`.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Rejection};
+use super::files::{Files, OpenFile};
 
 /// An open index file whose entries have `SIZE` bytes.
 #[derive(Debug)]
 pub(super) struct IndexFile<const SIZE: usize> {
     path: PathBuf,
-    file: File,
+    file: OpenFile,
     /// The largest size it may have, not rounded.
     max_index_size: i32,
     length: usize,
@@ -25,17 +24,10 @@ pub(super) struct IndexFile<const SIZE: usize> {
 impl<const SIZE: usize> IndexFile<SIZE> {
     /// Opens the file, or makes it at its full length. Of a file that is there every whole entry
     /// counts, zeros too.
-    pub(super) fn open(path: &Path, max_index_size: i32) -> Result<Self, Error> {
-        let io = |source| Error::io(path, source);
-        let is_new = !path.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(io)?;
-        let mut length = usize::try_from(file.metadata().map_err(io)?.len()).unwrap_or(usize::MAX);
+    pub(super) fn open(files: &Files, path: &Path, max_index_size: i32) -> Result<Self, Error> {
+        let is_new = !files.exists(path);
+        let file = files.open(path)?;
+        let mut length = usize::try_from(file.len(path)?).unwrap_or(usize::MAX);
         let mut entries = Vec::new();
         if is_new {
             let room = usize::try_from(max_index_size).unwrap_or(0);
@@ -43,10 +35,10 @@ impl<const SIZE: usize> IndexFile<SIZE> {
                 return Err(Rejection::IndexSize(max_index_size).into());
             }
             length = room / SIZE * SIZE;
-            file.set_len(length as u64).map_err(io)?;
+            file.set_len(path, length as u64)?;
         } else {
             let mut bytes = vec![0; length / SIZE * SIZE];
-            file.read_exact_at(&mut bytes, 0).map_err(io)?;
+            file.read_exact_at(path, &mut bytes, 0)?;
             let (whole, _) = bytes.as_chunks::<SIZE>();
             entries.extend_from_slice(whole);
         }
@@ -82,9 +74,7 @@ impl<const SIZE: usize> IndexFile<SIZE> {
     /// Writes an entry behind the others.
     pub(super) fn push(&mut self, entry: [u8; SIZE]) -> Result<(), Error> {
         let position = (self.entries.len() * SIZE) as u64;
-        self.file
-            .write_all_at(&entry, position)
-            .map_err(|source| Error::io(&self.path, source))?;
+        self.file.write_all_at(&self.path, &entry, position)?;
         self.entries.push(entry);
         Ok(())
     }
@@ -108,9 +98,7 @@ impl<const SIZE: usize> IndexFile<SIZE> {
     fn resize(&mut self, size: usize) -> Result<(), Error> {
         let rounded = size / SIZE * SIZE;
         if rounded != self.length {
-            self.file
-                .set_len(rounded as u64)
-                .map_err(|source| Error::io(&self.path, source))?;
+            self.file.set_len(&self.path, rounded as u64)?;
             self.length = rounded;
             // Kafka cannot hold more entries than the map has room for.
             self.entries.truncate(rounded / SIZE);
@@ -124,10 +112,13 @@ impl<const SIZE: usize> IndexFile<SIZE> {
         self.resize_to_max()
     }
 
+    /// See [`OpenFile::settle`].
+    pub(super) fn settle(&self) -> Result<(), Error> {
+        self.file.settle()
+    }
+
     pub(super) fn sync(&self) -> Result<(), Error> {
-        self.file
-            .sync_all()
-            .map_err(|source| Error::io(&self.path, source))
+        self.file.sync(&self.path)
     }
 
     /// The last slot whose `column` is at or below `target`

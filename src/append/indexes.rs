@@ -2,11 +2,10 @@
 //!
 //! Decides `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `LazyIndex`.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Rejection};
+use super::files::{Files, OpenFile};
 use super::index_file::IndexFile;
 use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::{self, AbortedTxn, AbortedTxnRows};
@@ -49,10 +48,15 @@ fn offset_of(entry: &[u8; offset_index::ENTRY_SIZE], base_offset: i64) -> Offset
 }
 
 impl OffsetIndex {
-    fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error> {
+    fn open(
+        files: &Files,
+        path: &Path,
+        base_offset: i64,
+        max_index_size: i32,
+    ) -> Result<Self, Error> {
         let mut index = Self {
             base_offset,
-            file: IndexFile::open(path, max_index_size)?,
+            file: IndexFile::open(files, path, max_index_size)?,
             last_offset: base_offset,
         };
         index.last_offset = index.last_entry_offset();
@@ -158,10 +162,15 @@ fn time_of(entry: &[u8; time_index::ENTRY_SIZE], base_offset: i64) -> TimestampO
 }
 
 impl TimeIndex {
-    fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error> {
+    fn open(
+        files: &Files,
+        path: &Path,
+        base_offset: i64,
+        max_index_size: i32,
+    ) -> Result<Self, Error> {
         let mut index = Self {
             base_offset,
-            file: IndexFile::open(path, max_index_size)?,
+            file: IndexFile::open(files, path, max_index_size)?,
             last_entry: TimestampOffset {
                 timestamp: NO_TIMESTAMP,
                 offset: base_offset,
@@ -272,22 +281,36 @@ impl TimeIndex {
 
 /// What [`LazyIndex`] needs of an index.
 pub(super) trait Index: Sized {
-    fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error>;
+    fn open(
+        files: &Files,
+        path: &Path,
+        base_offset: i64,
+        max_index_size: i32,
+    ) -> Result<Self, Error>;
     fn rename(&mut self, path: &Path);
     fn trim(&mut self) -> Result<(), Error>;
+    fn settle(&self) -> Result<(), Error>;
 }
 
 macro_rules! index {
     ($index:ty) => {
         impl Index for $index {
-            fn open(path: &Path, base_offset: i64, max_index_size: i32) -> Result<Self, Error> {
-                Self::open(path, base_offset, max_index_size)
+            fn open(
+                files: &Files,
+                path: &Path,
+                base_offset: i64,
+                max_index_size: i32,
+            ) -> Result<Self, Error> {
+                Self::open(files, path, base_offset, max_index_size)
             }
             fn rename(&mut self, path: &Path) {
                 self.file.rename(path);
             }
             fn trim(&mut self) -> Result<(), Error> {
                 self.trim()
+            }
+            fn settle(&self) -> Result<(), Error> {
+                self.file.settle()
             }
         }
 
@@ -310,6 +333,7 @@ index!(TimeIndex);
 /// An index that is opened, and if need be made, at its first use.
 #[derive(Debug)]
 pub(super) struct LazyIndex<I> {
+    files: Files,
     path: PathBuf,
     base_offset: i64,
     max_index_size: i32,
@@ -317,8 +341,9 @@ pub(super) struct LazyIndex<I> {
 }
 
 impl<I: Index> LazyIndex<I> {
-    pub(super) fn new(path: PathBuf, base_offset: i64, max_index_size: i32) -> Self {
+    pub(super) fn new(files: &Files, path: PathBuf, base_offset: i64, max_index_size: i32) -> Self {
         Self {
+            files: files.clone(),
             path,
             base_offset,
             max_index_size,
@@ -332,7 +357,12 @@ impl<I: Index> LazyIndex<I> {
 
     pub(super) fn get(&mut self) -> Result<&mut I, Error> {
         if self.index.is_none() {
-            let index = I::open(&self.path, self.base_offset, self.max_index_size)?;
+            let index = I::open(
+                &self.files,
+                &self.path,
+                self.base_offset,
+                self.max_index_size,
+            )?;
             return Ok(self.index.insert(index));
         }
         // The check above has been made; this arm opens nothing.
@@ -344,14 +374,20 @@ impl<I: Index> LazyIndex<I> {
 
     /// Renames the file, if there is one.
     pub(super) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
-        if self.path.exists() {
-            std::fs::rename(&self.path, &path).map_err(|source| Error::io(&self.path, source))?;
-        }
+        self.files.rename(&self.path, &path)?;
         if let Some(index) = &mut self.index {
             index.rename(&path);
         }
         self.path = path;
         Ok(())
+    }
+
+    /// Puts the index away until it is used again. For one that was trimmed.
+    pub(super) fn release(&mut self) -> Result<(), Error> {
+        match self.index.take() {
+            Some(index) => index.settle(),
+            None => Ok(()),
+        }
     }
 
     /// Cuts the file to its entries if it was ever opened. It stays open for looks at it.
@@ -366,21 +402,23 @@ impl<I: Index> LazyIndex<I> {
 /// `.txnindex`, made when the first row comes.
 #[derive(Debug)]
 pub(super) struct TransactionIndex {
+    files: Files,
     path: PathBuf,
-    file: Option<File>,
+    file: Option<OpenFile>,
     position: u64,
     last_offset: Option<i64>,
 }
 
 impl TransactionIndex {
-    pub(super) fn open(path: PathBuf) -> Result<Self, Error> {
+    pub(super) fn open(files: &Files, path: PathBuf) -> Result<Self, Error> {
         let mut index = Self {
+            files: files.clone(),
             path,
             file: None,
             position: 0,
             last_offset: None,
         };
-        if index.path.exists() {
+        if index.files.exists(&index.path) {
             index.channel()?;
         }
         Ok(index)
@@ -390,17 +428,10 @@ impl TransactionIndex {
         &self.path
     }
 
-    fn channel(&mut self) -> Result<&File, Error> {
+    fn channel(&mut self) -> Result<&OpenFile, Error> {
         if self.file.is_none() {
-            let io = |source| Error::io(&self.path, source);
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&self.path)
-                .map_err(io)?;
-            self.position = file.metadata().map_err(io)?.len();
+            let file = self.files.open(&self.path)?;
+            self.position = file.len(&self.path)?;
             return Ok(self.file.insert(file));
         }
         match &self.file {
@@ -424,8 +455,7 @@ impl TransactionIndex {
         self.channel()?;
         let position = self.position;
         if let Some(file) = &self.file {
-            file.write_all_at(&row.as_array(), position)
-                .map_err(|source| Error::io(&self.path, source))?;
+            file.write_all_at(&self.path, &row.as_array(), position)?;
         }
         self.position += aborted_txn::ROW_SIZE as u64;
         Ok(())
@@ -437,8 +467,7 @@ impl TransactionIndex {
             return Ok(Vec::new());
         };
         let mut bytes = vec![0; usize::try_from(self.position).unwrap_or(0)];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|source| Error::io(&self.path, source))?;
+        file.read_exact_at(&self.path, &mut bytes, 0)?;
         let rows = AbortedTxnRows::decode(&bytes);
         rows.check_versions()
             .map_err(|source| crate::log::Error::Decode {
@@ -456,8 +485,7 @@ impl TransactionIndex {
 
     fn cut(&mut self, size: u64) -> Result<(), Error> {
         if let Some(file) = &self.file {
-            file.set_len(size)
-                .map_err(|source| Error::io(&self.path, source))?;
+            file.set_len(&self.path, size)?;
             self.position = self.position.min(size);
         }
         Ok(())
@@ -476,18 +504,14 @@ impl TransactionIndex {
     }
 
     pub(super) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
-        if self.path.exists() {
-            std::fs::rename(&self.path, &path).map_err(|source| Error::io(&self.path, source))?;
-        }
+        self.files.rename(&self.path, &path)?;
         self.path = path;
         Ok(())
     }
 
     pub(super) fn sync(&self) -> Result<(), Error> {
         match &self.file {
-            Some(file) => file
-                .sync_all()
-                .map_err(|source| Error::io(&self.path, source)),
+            Some(file) => file.sync(&self.path),
             None => Ok(()),
         }
     }

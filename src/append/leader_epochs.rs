@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Rejection};
-use super::text_file;
+use super::files::Files;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 use crate::log;
@@ -14,6 +14,7 @@ use crate::state;
 /// The leader epochs of a partition.
 #[derive(Debug)]
 pub(super) struct LeaderEpochs {
+    files: Files,
     path: PathBuf,
     fsync: bool,
     epochs: state::LeaderEpochs,
@@ -21,15 +22,16 @@ pub(super) struct LeaderEpochs {
 
 impl LeaderEpochs {
     /// Reads the file, which is made if it is not there.
-    pub(super) fn open(dir: &Path, fsync: bool) -> Result<Self, Error> {
+    pub(super) fn open(files: &Files, dir: &Path, fsync: bool) -> Result<Self, Error> {
         let name = LogFileName {
             kind: LogFileKind::LeaderEpochCheckpoint,
             state: FileState::Live,
         };
         let path = dir.join(name.to_string());
-        text_file::create_if_absent(&path)?;
-        let bytes = std::fs::read(&path).map_err(|source| Error::io(&path, source))?;
+        files.create_if_absent(&path)?;
+        let bytes = files.read(&path)?.unwrap_or_default();
         let mut epochs = Self {
+            files: files.clone(),
             path,
             fsync,
             epochs: state::LeaderEpochs::default(),
@@ -98,6 +100,7 @@ impl LeaderEpochs {
         let checkpoint = LeaderEpochCheckpoint {
             entries: self.entries().collect(),
         };
-        text_file::replace(&self.path, &checkpoint.encode(), self.fsync)
+        self.files
+            .replace(&self.path, &checkpoint.encode(), self.fsync)
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Decides `LogLoader`.
 
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -12,7 +11,6 @@ use super::local_log::{Background, LocalLog};
 use super::scheduler::Task;
 use super::segment::{LogSegment, segment_path};
 use super::state_files::{StateFiles, list_snapshots, marker_of, snapshot_path, take_snapshot};
-use super::text_file::remove_if_exists;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
 use crate::state::{Expiration, ProducerStateManager, recover_batch};
@@ -62,10 +60,11 @@ impl LogLoader<'_> {
         if self.epochs.truncate_from_start(checkpoint) {
             self.background.soon(Task::WriteLeaderEpochs);
         }
-        *self.manager.snapshots_mut() = list_snapshots(&self.log.dir)?;
+        *self.manager.snapshots_mut() = list_snapshots(&self.log.files, &self.log.dir)?;
         let bases = self.log.segments.keys().copied().collect();
         for stray in self.manager.snapshots_mut().remove_stray(&bases) {
-            remove_if_exists(&snapshot_path(&self.log.dir, stray))?;
+            let path = snapshot_path(&self.log.dir, stray);
+            self.log.files.remove_if_exists(&path)?;
         }
         let rebuild = Rebuild {
             log_start_offset,
@@ -89,17 +88,13 @@ impl LogLoader<'_> {
 
     /// The files of the directory by name.
     fn files(&self) -> Result<Vec<(LogFileName, PathBuf)>, Error> {
-        let io = |source| Error::io(&self.log.dir, source);
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.log.dir).map_err(io)? {
-            let entry = entry.map_err(io)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.file_type().map_err(io)?.is_file() {
-                files.push((LogFileName::parse(&name), entry.path()));
-            }
-        }
-        files.sort_by(|a, b| a.1.cmp(&b.1));
-        Ok(files)
+        let names = self.log.files.list(&self.log.dir)?.into_iter();
+        Ok(names
+            .map(|name| {
+                let path = self.log.dir.join(&name);
+                (LogFileName::parse(&name.to_string_lossy()), path)
+            })
+            .collect())
     }
 
     /// Files of deleted segments, and of a cleaner that was stopped: this log has no cleaner, so
@@ -109,12 +104,12 @@ impl LogLoader<'_> {
         for (name, path) in self.files()? {
             match name.state {
                 FileState::Deleted if !matches!(name.kind, LogFileKind::KRaftSnapshot(_)) => {
-                    remove_if_exists(&path)?;
+                    self.log.files.remove_if_exists(&path)?;
                 }
-                FileState::Cleaned => remove_if_exists(&path)?,
+                FileState::Cleaned => self.log.files.remove_if_exists(&path)?,
                 FileState::Swap => {
                     let live = path.with_extension("");
-                    fs::rename(&path, &live).map_err(|source| Error::io(&path, source))?;
+                    self.log.files.rename(&path, &live)?;
                 }
                 FileState::Deleted | FileState::Live | FileState::Temporary => {}
             }
@@ -132,8 +127,9 @@ impl LogLoader<'_> {
                 LogFileKind::OffsetIndex(base)
                 | LogFileKind::TimeIndex(base)
                 | LogFileKind::TransactionIndex(base) => {
-                    if !segment_path(&self.log.dir, LogFileKind::Log(base)).exists() {
-                        remove_if_exists(&path)?;
+                    let log = segment_path(&self.log.dir, LogFileKind::Log(base));
+                    if !self.log.files.exists(&log) {
+                        self.log.files.remove_if_exists(&path)?;
                     }
                 }
                 LogFileKind::Log(base) => self.load_segment(base)?,
@@ -153,11 +149,14 @@ impl LogLoader<'_> {
 
     fn load_segment(&mut self, base_offset: i64) -> Result<(), Error> {
         let now_ms = self.background.now_ms;
-        let (dir, config) = (&self.log.dir, &self.log.config);
-        let has_time_index = segment_path(dir, LogFileKind::TimeIndex(base_offset)).exists();
-        let mut segment = LogSegment::open(dir, base_offset, config, now_ms, true)?;
+        let LocalLog {
+            files, dir, config, ..
+        } = &*self.log;
+        let time_index = segment_path(dir, LogFileKind::TimeIndex(base_offset));
+        let has_time_index = files.exists(&time_index);
+        let mut segment = LogSegment::open(files, dir, base_offset, config, now_ms, true)?;
         // `LogSegment.sanityCheck`.
-        let is_sound = segment.offset_index.path().exists();
+        let is_sound = files.exists(segment.offset_index.path());
         if is_sound && !has_time_index {
             segment.time_index.get()?.resize_to_zero()?;
         }
@@ -177,7 +176,8 @@ impl LogLoader<'_> {
 
     /// The producers below a segment that is to be recovered (`LogLoader.recoverSegment`).
     fn producers_below(&mut self, base_offset: i64) -> Result<ProducerStateManager, Error> {
-        let mut manager = ProducerStateManager::new(list_snapshots(&self.log.dir)?);
+        let mut manager =
+            ProducerStateManager::new(list_snapshots(&self.log.files, &self.log.dir)?);
         let rebuild = Rebuild {
             log_start_offset: self.checkpointed.log_start_offset,
             last_offset: base_offset,
@@ -230,7 +230,10 @@ impl LogLoader<'_> {
             }
         }
         let truncated = segment.end_recovery(valid_bytes)?;
-        take_snapshot(&self.log.dir, manager, self.log.config.fsync)?;
+        let LocalLog {
+            files, dir, config, ..
+        } = &*self.log;
+        take_snapshot(files, dir, manager, config.fsync)?;
         Ok(truncated)
     }
 
@@ -287,7 +290,7 @@ impl LogLoader<'_> {
     /// `UnifiedLog.deleteProducerSnapshots`, as the loader calls it: with the snapshots known
     /// before recovery.
     fn delete_snapshots_of(&mut self, base_offsets: &[i64]) -> Result<(), Error> {
-        let files = rename_snapshots_of(&self.log.dir.clone(), self.manager, base_offsets)?;
+        let files = rename_snapshots_of(self.log, self.manager, base_offsets)?;
         self.background.delete_later(files, &self.log.config);
         Ok(())
     }
@@ -307,7 +310,8 @@ impl LogLoader<'_> {
         self.delete_snapshots_of(&all)?;
         self.epochs.clear()?;
         for offset in self.manager.truncate_fully_and_start_at(log_start_offset) {
-            remove_if_exists(&snapshot_path(&self.log.dir, offset))?;
+            let path = snapshot_path(&self.log.dir, offset);
+            self.log.files.remove_if_exists(&path)?;
         }
         Ok(None)
     }
@@ -316,7 +320,7 @@ impl LogLoader<'_> {
 /// Takes the snapshots of segments out and gives their files the suffix `.deleted`
 /// (`ProducerStateManager.removeAndMarkSnapshotForDeletion`). Returns the files.
 pub(super) fn rename_snapshots_of(
-    dir: &std::path::Path,
+    log: &LocalLog,
     manager: &mut ProducerStateManager,
     base_offsets: &[i64],
 ) -> Result<Vec<PathBuf>, Error> {
@@ -325,16 +329,14 @@ pub(super) fn rename_snapshots_of(
         if !manager.snapshots_mut().remove(base_offset) {
             continue;
         }
-        let path = snapshot_path(dir, base_offset);
+        let path = snapshot_path(&log.dir, base_offset);
         let name = LogFileName {
             kind: LogFileKind::ProducerSnapshot(base_offset),
             state: FileState::Deleted,
         };
-        let deleted = dir.join(name.to_string());
-        match fs::rename(&path, &deleted) {
-            Ok(()) => files.push(deleted),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io(&path, error)),
+        let deleted = log.dir.join(name.to_string());
+        if log.files.rename(&path, &deleted)? {
+            files.push(deleted);
         }
     }
     Ok(files)

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use super::config::LogConfig;
 use super::error::{Error, Rejection};
+use super::files::Files;
 use super::scheduler::{Scheduler, Task};
 use super::segment::LogSegment;
 use crate::format::aborted_txn::AbortedTxn;
@@ -36,6 +37,7 @@ impl Background {
 /// The segments of a partition.
 #[derive(Debug)]
 pub(super) struct LocalLog {
+    pub(super) files: Files,
     pub(super) dir: PathBuf,
     pub(super) config: LogConfig,
     pub(super) segments: BTreeMap<i64, LogSegment>,
@@ -45,8 +47,9 @@ pub(super) struct LocalLog {
 
 impl LocalLog {
     /// A log without segments, which the loader then finds.
-    pub(super) fn new(dir: PathBuf, config: LogConfig) -> Self {
+    pub(super) fn new(files: Files, dir: PathBuf, config: LogConfig) -> Self {
         Self {
+            files,
             dir,
             config,
             segments: BTreeMap::new(),
@@ -97,7 +100,10 @@ impl LocalLog {
 
     /// Makes and adds a segment.
     pub(super) fn add_segment(&mut self, base_offset: i64, now_ms: i64) -> Result<(), Error> {
-        let segment = LogSegment::open(&self.dir, base_offset, &self.config, now_ms, false)?;
+        let Self {
+            files, dir, config, ..
+        } = &*self;
+        let segment = LogSegment::open(files, dir, base_offset, config, now_ms, false)?;
         self.segments.insert(base_offset, segment);
         Ok(())
     }
@@ -143,7 +149,7 @@ impl LocalLog {
         } else if new_offset < active_base_offset {
             return Err(Rejection::SegmentExists(new_offset).into());
         } else {
-            LogSegment::delete_leftovers(&self.dir, new_offset)?;
+            LogSegment::delete_leftovers(&self.files, &self.dir, new_offset)?;
             self.active()?.on_become_inactive()?;
             self.add_segment(new_offset, background.now_ms)?;
         }
@@ -254,9 +260,7 @@ impl LocalLog {
             }
         }
         if fsync {
-            std::fs::File::open(&self.dir)
-                .and_then(|dir| dir.sync_all())
-                .map_err(|source| Error::io(&self.dir, source))?;
+            self.files.sync_dir(&self.dir)?;
         }
         self.recovery_point = self.recovery_point.max(offset);
         Ok(())

@@ -24,6 +24,7 @@
 mod analyze;
 pub mod config;
 pub mod error;
+mod files;
 mod index_file;
 mod indexes;
 mod leader_epochs;
@@ -35,7 +36,6 @@ pub mod scenario;
 mod scheduler;
 mod segment;
 mod state_files;
-mod text_file;
 mod validator;
 
 pub use config::{BrokerCompressionType, LogConfig};

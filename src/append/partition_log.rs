@@ -2,19 +2,18 @@
 //!
 //! Decides `UnifiedLog`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::analyze::{Analysis, Analyze, BatchesIn, records_of};
 use super::config::LogConfig;
 use super::error::{Error, Rejection};
+use super::files::Files;
 use super::leader_epochs::LeaderEpochs;
 use super::loader::{Checkpointed, LogLoader, rename_snapshots_of};
 use super::local_log::{Background, LocalLog, Lookup};
 use super::scheduler::{Scheduler, Task};
 use super::segment::RollParams;
 use super::state_files::{StateFiles, list_snapshots, snapshot_path, take_snapshot};
-use super::text_file;
 use super::validator::{LogValidator, Validated, Validation};
 use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::AbortedTxn;
@@ -105,15 +104,27 @@ impl PartitionLog {
         topic_id: Option<KafkaUuid>,
         now_ms: i64,
     ) -> Result<Self, Error> {
-        fs::create_dir_all(dir).map_err(|source| Error::io(dir, source))?;
+        Self::open_in(Files::Disk, dir, config, checkpointed, topic_id, now_ms)
+    }
+
+    /// As [`PartitionLog::open`], where `files` says the files are.
+    pub(super) fn open_in(
+        files: Files,
+        dir: &Path,
+        config: LogConfig,
+        checkpointed: Checkpointed,
+        topic_id: Option<KafkaUuid>,
+        now_ms: i64,
+    ) -> Result<Self, Error> {
+        files.create_dir_all(dir)?;
         let mut background = Background {
             now_ms,
             scheduler: Scheduler::default(),
         };
-        let mut epochs = LeaderEpochs::open(dir, config.fsync)?;
-        let mut manager = ProducerStateManager::new(list_snapshots(dir)?);
+        let mut epochs = LeaderEpochs::open(&files, dir, config.fsync)?;
+        let mut manager = ProducerStateManager::new(list_snapshots(&files, dir)?);
         let interval_ms = i64::from(config.producer_id_expiration_check_interval_ms);
-        let mut log = LocalLog::new(dir.to_owned(), config);
+        let mut log = LocalLog::new(files, dir.to_owned(), config);
         let mut loader = LogLoader {
             log: &mut log,
             epochs: &mut epochs,
@@ -159,17 +170,16 @@ impl PartitionLog {
     /// `UnifiedLog.initializeTopicId`.
     fn initialize_topic_id(&mut self) -> Result<(), Error> {
         let path = self.metadata_path();
-        match fs::read(&path) {
-            Ok(bytes) => {
+        match self.log.files.read(&path)? {
+            Some(bytes) => {
                 let read = PartitionMetadata::decode(&bytes);
                 let read = read.map_err(|source| log::Error::Decode { path, source })?;
                 self.topic_id = Some(read.topic_id);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            None => {
                 self.metadata_is_due = self.topic_id.is_some();
                 self.background.soon(Task::FlushMetadata);
             }
-            Err(error) => return Err(Error::io(&path, error)),
         }
         Ok(())
     }
@@ -181,7 +191,8 @@ impl PartitionLog {
             let version = partition_metadata::VERSION;
             let metadata = PartitionMetadata { version, topic_id };
             let path = self.metadata_path();
-            text_file::replace(&path, &metadata.encode(), self.log.config.fsync)?;
+            let fsync = self.log.config.fsync;
+            self.log.files.replace(&path, &metadata.encode(), fsync)?;
             self.metadata_is_due = false;
         }
         Ok(())
@@ -304,7 +315,7 @@ impl PartitionLog {
                 Task::WriteLeaderEpochs => self.epochs.write()?,
                 Task::DeleteFiles(files) => {
                     for file in files {
-                        text_file::remove_if_exists(&file)?;
+                        self.log.files.remove_if_exists(&file)?;
                     }
                 }
             }
@@ -558,7 +569,7 @@ impl PartitionLog {
     fn roll_at(&mut self, expected_next_offset: i64) -> Result<i64, Error> {
         let base_offset = self.log.roll(expected_next_offset, &mut self.background)?;
         self.manager.update_map_end_offset(base_offset);
-        take_snapshot(&self.log.dir, &mut self.manager, false)?;
+        take_snapshot(&self.log.files, &self.log.dir, &mut self.manager, false)?;
         self.high_watermark_follows_end()?;
         self.background.soon(Task::FlushLog {
             offset: base_offset,
@@ -581,7 +592,10 @@ impl PartitionLog {
     /// # Errors
     /// If it cannot be written.
     pub fn take_producer_snapshot(&mut self) -> Result<(), Error> {
-        take_snapshot(&self.log.dir, &mut self.manager, self.log.config.fsync)
+        let LocalLog {
+            files, dir, config, ..
+        } = &self.log;
+        take_snapshot(files, dir, &mut self.manager, config.fsync)
     }
 
     /// A leader epoch begins at the log end (`UnifiedLog.assignEpochStartOffset`, as
@@ -697,7 +711,8 @@ impl PartitionLog {
             .truncate_fully_and_start_at(offset, &mut self.background)?;
         self.epochs.clear()?;
         for snapshot in self.manager.truncate_fully_and_start_at(offset) {
-            text_file::remove_if_exists(&snapshot_path(&self.log.dir, snapshot))?;
+            let path = snapshot_path(&self.log.dir, snapshot);
+            self.log.files.remove_if_exists(&path)?;
         }
         self.offsets.set_log_start_offset(log_start_offset);
         self.rebuild_producer_state(offset)?;
@@ -719,8 +734,7 @@ impl PartitionLog {
     }
 
     pub(super) fn delete_snapshots_of(&mut self, base_offsets: &[i64]) -> Result<(), Error> {
-        let dir = self.log.dir.clone();
-        let files = rename_snapshots_of(&dir, &mut self.manager, base_offsets)?;
+        let files = rename_snapshots_of(&self.log, &mut self.manager, base_offsets)?;
         self.background.delete_later(files, &self.log.config);
         Ok(())
     }

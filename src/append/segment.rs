@@ -2,22 +2,18 @@
 //!
 //! Decides `LogSegment`, `FileRecords`.
 
-use std::fs::{self, File, OpenOptions};
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::config::LogConfig;
 use super::error::{Error, Rejection};
+use super::files::{Files, OpenFile};
 use super::indexes::{LazyIndex, OffsetIndex, TimeIndex, TransactionIndex, relative_offset};
-use super::text_file::remove_if_exists;
 use crate::format::NO_TIMESTAMP;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::record_batch::RecordBatchHeader;
-use crate::log::Io;
 use crate::log::batches::{Batch, BatchWalk, Entry};
-use crate::log::mapped_file::MappedFile;
 use crate::log::segment_indexer::{IndexRule, IndexedBatch, TimestampOffset};
 
 /// A batch found by offset (`FileRecords.LogOffsetPosition`).
@@ -40,8 +36,9 @@ pub(super) struct RollParams {
 #[derive(Debug)]
 pub(super) struct LogSegment {
     pub(super) base_offset: i64,
+    files: Files,
     path: PathBuf,
-    file: File,
+    file: OpenFile,
     size: u64,
     pub(super) offset_index: LazyIndex<OffsetIndex>,
     pub(super) time_index: LazyIndex<TimeIndex>,
@@ -62,6 +59,7 @@ pub(super) fn segment_path(dir: &Path, kind: LogFileKind) -> PathBuf {
 impl LogSegment {
     /// Opens the segment, making its `.log` if it is not there (`LogSegment.open`).
     pub(super) fn open(
+        files: &Files,
         dir: &Path,
         base_offset: i64,
         config: &LogConfig,
@@ -69,40 +67,35 @@ impl LogSegment {
         file_already_exists: bool,
     ) -> Result<Self, Error> {
         let path = segment_path(dir, LogFileKind::Log(base_offset));
-        let io = |source| Error::io(&path, source);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(io)?;
+        let file = files.open(&path)?;
         let preallocates = config.preallocate && !file_already_exists;
         if preallocates {
-            file.set_len(config.initial_file_size()).map_err(io)?;
+            file.set_len(&path, config.initial_file_size())?;
         }
-        let size = if preallocates {
-            0
-        } else {
-            file.metadata().map_err(io)?.len()
-        };
+        let size = if preallocates { 0 } else { file.len(&path)? };
         let max = config.segment_index_bytes;
         let index = |kind| segment_path(dir, kind);
         Ok(Self {
             base_offset,
+            files: files.clone(),
             file,
             size,
             offset_index: LazyIndex::new(
+                files,
                 index(LogFileKind::OffsetIndex(base_offset)),
                 base_offset,
                 max,
             ),
             time_index: LazyIndex::new(
+                files,
                 index(LogFileKind::TimeIndex(base_offset)),
                 base_offset,
                 max,
             ),
-            txn_index: TransactionIndex::open(index(LogFileKind::TransactionIndex(base_offset)))?,
+            txn_index: TransactionIndex::open(
+                files,
+                index(LogFileKind::TransactionIndex(base_offset)),
+            )?,
             index_rule: IndexRule::new(u64::try_from(config.index_interval_bytes).unwrap_or(0)),
             created_ms: now_ms,
             rolling_based_timestamp: None,
@@ -173,9 +166,8 @@ impl LogSegment {
     }
 
     fn trim_log(&mut self) -> Result<(), Error> {
-        let io = |source| Error::io(&self.path, source);
-        if self.size < self.file.metadata().map_err(io)?.len() {
-            self.file.set_len(self.size).map_err(io)?;
+        if self.size < self.file.len(&self.path)? {
+            self.file.set_len(&self.path, self.size)?;
         }
         Ok(())
     }
@@ -204,9 +196,7 @@ impl LogSegment {
         if i32::try_from(size).is_err() {
             return Err(Rejection::SegmentFull(self.size).into());
         }
-        self.file
-            .write_all_at(records, self.size)
-            .map_err(|source| Error::io(&self.path, source))?;
+        self.file.write_all_at(&self.path, records, self.size)?;
         self.size = size;
         let mut rest = records;
         while let Ok(header) = RecordBatchHeader::ref_from(rest) {
@@ -258,7 +248,7 @@ impl LogSegment {
         if position >= self.size {
             return Ok(end);
         }
-        let file = MappedFile::open(&self.path, Io::Read)?;
+        let file = self.files.view(&self.path)?;
         let mut walk = BatchWalk::starting_at(&file, position);
         while end < self.size
             && let Some(entry) = walk.next_entry()
@@ -318,9 +308,7 @@ impl LogSegment {
         if largest >= 0 {
             return Ok(largest);
         }
-        let modified = fs::metadata(&self.path)
-            .and_then(|metadata| metadata.modified())
-            .map_err(|source| Error::io(&self.path, source))?;
+        let modified = self.files.modified(&self.path)?;
         let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
@@ -355,9 +343,8 @@ impl LogSegment {
     /// Cuts the `.log` to `size` bytes (`FileRecords.truncateTo`).
     pub(super) fn truncate_log(&mut self, size: u64) -> Result<u64, Error> {
         let truncated = self.size.saturating_sub(size);
-        let io = |source| Error::io(&self.path, source);
-        if size < self.file.metadata().map_err(io)?.len() {
-            self.file.set_len(size).map_err(io)?;
+        if size < self.file.len(&self.path)? {
+            self.file.set_len(&self.path, size)?;
             self.size = size;
         }
         Ok(truncated)
@@ -430,9 +417,7 @@ impl LogSegment {
         self.offset_index.get()?;
         self.time_index.get()?;
         if fsync {
-            self.file
-                .sync_all()
-                .map_err(|source| Error::io(&self.path, source))?;
+            self.file.sync(&self.path)?;
             self.offset_index.get()?.flush()?;
             self.time_index.get()?.flush()?;
             self.txn_index.sync()?;
@@ -462,7 +447,7 @@ impl LogSegment {
             PathBuf::from(path)
         };
         let path = deleted(&self.path);
-        fs::rename(&self.path, &path).map_err(|source| Error::io(&self.path, source))?;
+        self.files.rename(&self.path, &path)?;
         self.path = path;
         self.offset_index
             .rename(deleted(self.offset_index.path()))?;
@@ -483,7 +468,11 @@ impl LogSegment {
     }
 
     /// Removes files that a new segment of this base offset would find (`LocalLog.roll`).
-    pub(super) fn delete_leftovers(dir: &Path, base_offset: i64) -> Result<(), Error> {
+    pub(super) fn delete_leftovers(
+        files: &Files,
+        dir: &Path,
+        base_offset: i64,
+    ) -> Result<(), Error> {
         let kinds = [
             LogFileKind::Log(base_offset),
             LogFileKind::OffsetIndex(base_offset),
@@ -491,7 +480,7 @@ impl LogSegment {
             LogFileKind::TransactionIndex(base_offset),
         ];
         for kind in kinds {
-            remove_if_exists(&segment_path(dir, kind))?;
+            files.remove_if_exists(&segment_path(dir, kind))?;
         }
         Ok(())
     }

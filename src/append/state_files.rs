@@ -2,15 +2,13 @@
 //!
 //! Decides the parts of `ProducerStateManager` that touch files.
 
-use std::fs::{self, File};
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
+use super::files::Files;
 use super::local_log::LocalLog;
 use super::segment::segment_path;
-use super::text_file::remove_if_exists;
 use crate::format::control_record::EndTransactionMarker;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::producer_snapshot::{self, ProducerSnapshot, ProducerSnapshotEntry};
@@ -24,11 +22,10 @@ pub(super) fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
 }
 
 /// The snapshots in a directory (`ProducerStateManager.listSnapshotFiles`).
-pub(super) fn list_snapshots(dir: &Path) -> Result<SnapshotOffsets, Error> {
-    let io = |source| Error::io(dir, source);
+pub(super) fn list_snapshots(files: &Files, dir: &Path) -> Result<SnapshotOffsets, Error> {
     let mut offsets = Vec::new();
-    for entry in fs::read_dir(dir).map_err(io)? {
-        let name = LogFileName::parse(&entry.map_err(io)?.file_name().to_string_lossy());
+    for name in files.list(dir)? {
+        let name = LogFileName::parse(&name.to_string_lossy());
         if let LogFileKind::ProducerSnapshot(offset) = name.kind
             && name.state == FileState::Live
         {
@@ -41,11 +38,13 @@ pub(super) fn list_snapshots(dir: &Path) -> Result<SnapshotOffsets, Error> {
 /// The rows of a snapshot; `None` if Kafka would take it for corrupt
 /// (`ProducerStateManager.readSnapshot`).
 pub(super) fn read_snapshot(
+    files: &Files,
     dir: &Path,
     offset: i64,
 ) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
     let path = snapshot_path(dir, offset);
-    let bytes = fs::read(&path).map_err(|source| Error::io(&path, source))?;
+    let bytes = files.view(&path)?;
+    let bytes = bytes.read_all()?;
     let Ok(snapshot) = ProducerSnapshot::decode(&bytes) else {
         return Ok(None);
     };
@@ -61,6 +60,7 @@ pub(super) fn read_snapshot(
 /// Writes a snapshot (`ProducerStateManager.writeSnapshot`). One that is there already is
 /// written over, not replaced.
 pub(super) fn write_snapshot(
+    files: &Files,
     dir: &Path,
     offset: i64,
     manager: &ProducerStateManager,
@@ -71,29 +71,23 @@ pub(super) fn write_snapshot(
         .snapshot_rows()
         .map(|row| ProducerSnapshotEntry::from(&row))
         .collect();
-    let io = |source| Error::io(&path, source);
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(io)?;
-    file.write_all_at(&producer_snapshot::encode(&entries), 0)
-        .map_err(io)?;
+    let file = files.open(&path)?;
+    file.write_all_at(&path, &producer_snapshot::encode(&entries), 0)?;
     if fsync {
-        file.sync_all().map_err(io)?;
+        file.sync(&path)?;
     }
-    Ok(())
+    file.settle()
 }
 
 /// Writes a snapshot if one is due (`ProducerStateManager.takeSnapshot`).
 pub(super) fn take_snapshot(
+    files: &Files,
     dir: &Path,
     manager: &mut ProducerStateManager,
     fsync: bool,
 ) -> Result<(), Error> {
     match manager.take_snapshot() {
-        Some(offset) => write_snapshot(dir, offset, manager, fsync),
+        Some(offset) => write_snapshot(files, dir, offset, manager, fsync),
         None => Ok(()),
     }
 }
@@ -122,15 +116,19 @@ impl ProducerStateLog for StateFiles<'_> {
     }
 
     fn read_snapshot(&mut self, offset: i64) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
-        read_snapshot(&self.log.dir, offset)
+        read_snapshot(&self.log.files, &self.log.dir, offset)
     }
 
     fn delete_snapshot(&mut self, offset: i64) -> Result<(), Error> {
-        remove_if_exists(&snapshot_path(&self.log.dir, offset))
+        let path = snapshot_path(&self.log.dir, offset);
+        self.log.files.remove_if_exists(&path)
     }
 
     fn write_snapshot(&mut self, offset: i64, manager: &ProducerStateManager) -> Result<(), Error> {
-        write_snapshot(&self.log.dir, offset, manager, self.log.config.fsync)
+        let LocalLog {
+            files, dir, config, ..
+        } = &*self.log;
+        write_snapshot(files, dir, offset, manager, config.fsync)
     }
 
     fn for_each_batch(

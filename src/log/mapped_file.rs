@@ -50,7 +50,11 @@ const MAX_LOOKS: u32 = 20;
 #[derive(Debug)]
 pub struct MappedFile {
     path: PathBuf,
+    /// Where in the file on the disk the bytes begin.
+    start: u64,
     len: u64,
+    /// Whether the file went on behind these bytes when it was opened, and is not looked at there.
+    is_part: bool,
     /// When the file had last been written to as it was opened.
     modified: Option<SystemTime>,
     bytes: Bytes,
@@ -65,6 +69,8 @@ enum Bytes {
         file: File,
     },
     File(File),
+    /// No file on the disk has these bytes.
+    Memory(Vec<u8>),
 }
 
 impl MappedFile {
@@ -88,21 +94,55 @@ impl MappedFile {
     ) -> Result<Self, Error> {
         let metadata = file.metadata().map_err(|source| Error::io(path, source))?;
         let len = len.unwrap_or(metadata.len());
-        let modified = metadata.modified().ok();
+        Ok(Self::of_part(path, file, (0, len), false, io))
+    }
+
+    /// Opens up to `len` bytes of a regular file from `start` on, as if they were a file of their
+    /// own.
+    ///
+    /// # Errors
+    /// If it cannot be opened or is not a regular file.
+    pub fn open_part(path: &Path, io: Io, start: u64, len: u64) -> Result<Self, Error> {
+        let file = open_regular(path)?;
+        let metadata = file.metadata().map_err(|source| Error::io(path, source))?;
+        let available = metadata.len().saturating_sub(start);
+        let is_part = len < available;
+        let part = (start, available.min(len));
+        Ok(Self::of_part(path, file, part, is_part, io))
+    }
+
+    fn of_part(path: &Path, file: File, part: (u64, u64), is_part: bool, io: Io) -> Self {
+        let (start, len) = part;
+        let modified = file.metadata().and_then(|it| it.modified()).ok();
         let bytes = match io {
-            Io::Mmap if len > 0 => Self::map(file, len),
+            Io::Mmap if len > 0 => Self::map(file, start, len),
             Io::Mmap | Io::Read => Bytes::File(file),
         };
-        Ok(Self {
+        Self {
             path: path.to_owned(),
+            start,
             len,
+            is_part,
             modified,
             bytes,
-        })
+        }
+    }
+
+    /// Bytes that no file on the disk has, under the name they would have there.
+    #[must_use]
+    pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Self {
+        Self {
+            path: path.to_owned(),
+            start: 0,
+            len: bytes.len() as u64,
+            is_part: false,
+            modified: None,
+            bytes: Bytes::Memory(bytes),
+        }
     }
 
     /// Maps `len` bytes of `file`; where that cannot be done the file is read instead.
-    fn map(file: File, len: u64) -> Bytes {
+    fn map(file: File, start: u64, len: u64) -> Bytes {
         install_handler();
         let Ok(map_len) = usize::try_from(len) else {
             return Bytes::File(file);
@@ -110,7 +150,13 @@ impl MappedFile {
         // SAFETY: a map is unsafe because others may change the file under it. Changed bytes are
         // just other bytes to this crate, which trusts none of them and reads them through
         // `&[u8]` only; a file cut short raises SIGBUS, which the handler turns into zeros.
-        match unsafe { memmap2::MmapOptions::new().len(map_len).map(&file) } {
+        let map = unsafe {
+            memmap2::MmapOptions::new()
+                .offset(start)
+                .len(map_len)
+                .map(&file)
+        };
+        match map {
             Ok(map) => {
                 let slot = Slot::take(map.as_ptr() as usize, map_len);
                 Bytes::Map { map, slot, file }
@@ -143,6 +189,7 @@ impl MappedFile {
     pub fn mapped(&self) -> Option<&[u8]> {
         match &self.bytes {
             Bytes::Map { map, .. } => Some(map),
+            Bytes::Memory(bytes) => Some(bytes),
             Bytes::File(_) if self.len == 0 => Some(&[]),
             Bytes::File(_) => None,
         }
@@ -156,7 +203,7 @@ impl MappedFile {
     pub fn has_changed(&self) -> bool {
         match &self.bytes {
             Bytes::Map { slot, .. } => slot.faulted.load(Ordering::Relaxed),
-            Bytes::File(_) => false,
+            Bytes::File(_) | Bytes::Memory(_) => false,
         }
     }
 
@@ -178,12 +225,15 @@ impl MappedFile {
     /// A write may rest between two of its pieces, so the size of one instant does not tell.
     #[must_use]
     pub fn is_growing(&self) -> bool {
+        if self.is_part {
+            return false;
+        }
         let started = Instant::now();
         loop {
             let Some(metadata) = self.metadata() else {
                 return false;
             };
-            if metadata.len() > self.len {
+            if metadata.len() > self.start.saturating_add(self.len) {
                 return true;
             }
             let age = metadata
@@ -207,7 +257,7 @@ impl MappedFile {
     pub fn check_not_cut(&self) -> Result<(), Error> {
         self.check_unchanged()?;
         match self.current_len() {
-            Some(len) if len < self.len => Err(self.changed()),
+            Some(len) if len < self.start.saturating_add(self.len) => Err(self.changed()),
             Some(_) | None => Ok(()),
         }
     }
@@ -227,9 +277,11 @@ impl MappedFile {
             return Ok(());
         }
         std::thread::sleep(SETTLING);
-        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes;
+        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes else {
+            return Ok(());
+        };
         let mut now = vec![0; seen.len()];
-        match file.read_exact_at(&mut now, position) {
+        match file.read_exact_at(&mut now, self.start.saturating_add(position)) {
             Ok(()) if now == seen => Ok(()),
             Ok(()) | Err(_) => Err(self.changed()),
         }
@@ -240,7 +292,9 @@ impl MappedFile {
     }
 
     fn metadata(&self) -> Option<std::fs::Metadata> {
-        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes;
+        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes else {
+            return None;
+        };
         file.metadata().ok()
     }
 
@@ -255,22 +309,24 @@ impl MappedFile {
     /// # Errors
     /// If the file ends before that or cannot be read.
     pub fn read_exact_at(&self, buffer: &mut [u8], position: u64) -> Result<(), Error> {
-        match &self.bytes {
-            Bytes::Map { map, .. } => {
-                let start = usize::try_from(position).unwrap_or(usize::MAX);
-                let end = start.saturating_add(buffer.len());
-                let bytes = map.get(start..end).ok_or_else(|| self.changed())?;
-                buffer.copy_from_slice(bytes);
-                self.check_unchanged()
-            }
-            Bytes::File(file) => file.read_exact_at(buffer, position).map_err(|source| {
+        if let Some(map) = self.mapped() {
+            let start = usize::try_from(position).unwrap_or(usize::MAX);
+            let end = start.saturating_add(buffer.len());
+            let bytes = map.get(start..end).ok_or_else(|| self.changed())?;
+            buffer.copy_from_slice(bytes);
+            return self.check_unchanged();
+        }
+        let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes else {
+            return Ok(());
+        };
+        file.read_exact_at(buffer, self.start.saturating_add(position))
+            .map_err(|source| {
                 if source.kind() == io::ErrorKind::UnexpectedEof {
                     self.changed()
                 } else {
                     Error::io(&self.path, source)
                 }
-            }),
-        }
+            })
     }
 
     /// As [`MappedFile::read_all`], as the bytes were at one moment: a broker writes to the indexes

@@ -11,6 +11,7 @@ mod error;
 mod held_files;
 pub mod log_dir;
 pub mod mapped_file;
+pub mod overlay;
 pub mod partition_dir;
 pub mod partition_walk;
 pub mod records;

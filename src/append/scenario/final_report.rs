@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::result::LogState;
 use crate::append::error::Error;
+use crate::append::files::Files;
 use crate::append::partition_log::PartitionLog;
-use crate::append::state_files::read_snapshot;
+use crate::append::state_files::{list_snapshots, read_snapshot};
 use crate::format::aborted_txn::AbortedTxn;
 use crate::state::{ProducerStateEntry, TxnMetadata};
 
@@ -220,8 +221,8 @@ impl FinalReport {
                 file.time_index = entries.collect();
             }
         }
-        for offset in crate::append::state_files::list_snapshots(log.dir())?.iter() {
-            let rows = read_snapshot(log.dir(), offset)?.unwrap_or_default();
+        for offset in list_snapshots(&Files::Disk, log.dir())?.iter() {
+            let rows = read_snapshot(&Files::Disk, log.dir(), offset)?.unwrap_or_default();
             let entries = rows.iter().map(ProducerStateEntry::from_snapshot_row);
             self.producer_snapshots.push(Snapshot {
                 offset,

@@ -8,11 +8,11 @@ use super::final_report::FinalReport;
 use super::model::{AppendStep, FollowerBatch, Marker, Reopen, Scenario, Step, Verification};
 use super::result::{LogState, StepError, StepResult, Written};
 use crate::append::error::Error;
+use crate::append::files::Files;
 use crate::append::loader::Checkpointed;
 use crate::append::partition_log::{Appended, LeaderAppend, PartitionLog};
 use crate::append::segment::segment_path;
 use crate::append::state_files::{list_snapshots, snapshot_path};
-use crate::append::text_file::remove_if_exists;
 use crate::format::NO_PRODUCER_ID;
 use crate::format::checkpoint::OffsetCheckpointEntry;
 use crate::format::file_name::LogFileKind;
@@ -351,8 +351,8 @@ impl<'s> ScenarioRun<'s> {
             tear(&path, reopen.torn_tail_bytes).map_err(|source| Error::io(&path, source))?;
         }
         if reopen.delete_snapshots {
-            for offset in list_snapshots(&self.dir)?.iter() {
-                remove_if_exists(&snapshot_path(&self.dir, offset))?;
+            for offset in list_snapshots(&Files::Disk, &self.dir)?.iter() {
+                Files::Disk.remove_if_exists(&snapshot_path(&self.dir, offset))?;
             }
         }
         let now_ms = log.now_ms();

@@ -1,0 +1,480 @@
+//! A directory as it would be after changes that nobody has made: the files on the disk, and in
+//! memory what of them would be removed, renamed, cut, or have other bytes.
+//!
+//! Nothing on the disk is touched. A segment is never copied: it is its file, up to a length. What
+//! would be written to a small file lies in memory, without the room that an open index has behind
+//! its entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::mapped_file::MappedFile;
+use super::{Error, Io};
+
+/// A file of an [`Overlay`], whatever its name is by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(usize);
+
+/// Bytes of a file on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Base {
+    /// Its name in the directory.
+    name: OsString,
+    /// Where the bytes begin.
+    start: u64,
+    /// How many there are.
+    len: u64,
+}
+
+/// The content of a file: `head`, then what of the base lies behind as many bytes, then zeros.
+#[derive(Clone, Debug, Default)]
+struct Content {
+    base: Option<Base>,
+    head: Vec<u8>,
+    len: u64,
+}
+
+impl Content {
+    /// Bytes that are more than room set aside.
+    fn data_len(&self) -> u64 {
+        let base = self.base.as_ref().map_or(0, |base| base.len);
+        base.max(self.head.len() as u64).min(self.len)
+    }
+}
+
+/// What became of a file that was in the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is gone.
+    Removed,
+    /// It has another name.
+    Renamed {
+        /// That name.
+        to: OsString,
+    },
+    /// It is shorter, with the same bytes up to there.
+    Cut {
+        /// Its size now.
+        size_in_bytes: u64,
+    },
+    /// It has other bytes.
+    Rewritten {
+        /// Its size now, without room set aside.
+        size_in_bytes: u64,
+    },
+    /// It was not there before.
+    Made {
+        /// Its size, without room set aside.
+        size_in_bytes: u64,
+    },
+}
+
+/// A directory as it would be. See the module.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    dir: PathBuf,
+    io: Io,
+    contents: Vec<Content>,
+    names: BTreeMap<OsString, FileId>,
+    /// The names when nothing had been changed yet; ids count in their order.
+    original: Vec<(OsString, u64)>,
+    /// Why a file was changed last.
+    reasons: BTreeMap<FileId, Arc<str>>,
+    reason: Arc<str>,
+}
+
+impl Overlay {
+    /// Nothing changed yet. `files` are the names and sizes of the regular files in `dir`.
+    pub fn new(dir: &Path, io: Io, files: impl IntoIterator<Item = (OsString, u64)>) -> Self {
+        let mut overlay = Self {
+            dir: dir.to_owned(),
+            io,
+            contents: Vec::new(),
+            names: BTreeMap::new(),
+            original: Vec::new(),
+            reasons: BTreeMap::new(),
+            reason: "".into(),
+        };
+        for (name, len) in files {
+            let base = Some(Base {
+                name: name.clone(),
+                start: 0,
+                len,
+            });
+            let head = Vec::new();
+            let id = overlay.add(Content { base, head, len });
+            overlay.names.insert(name.clone(), id);
+            overlay.original.push((name, len));
+        }
+        overlay
+    }
+
+    fn add(&mut self, content: Content) -> FileId {
+        self.contents.push(content);
+        FileId(self.contents.len() - 1)
+    }
+
+    /// The directory on the disk.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The names of the files, sorted, with their sizes; an open index has its full length.
+    pub fn files(&self) -> impl Iterator<Item = (&OsStr, u64)> {
+        self.names
+            .iter()
+            .map(|(name, id)| (name.as_os_str(), self.len(*id)))
+    }
+
+    /// The same with the sizes they have without room set aside.
+    pub fn files_without_room(&self) -> impl Iterator<Item = (&OsStr, u64)> {
+        self.names
+            .iter()
+            .map(|(name, id)| (name.as_os_str(), self.content(*id).data_len()))
+    }
+
+    /// The file of that name.
+    #[must_use]
+    pub fn find(&self, name: &OsStr) -> Option<FileId> {
+        self.names.get(name).copied()
+    }
+
+    /// Why the next changes are made; it is remembered with each file they touch. While it is empty
+    /// the earlier reasons stay.
+    pub fn because(&mut self, reason: &str) {
+        self.reason = reason.into();
+    }
+
+    fn note(&mut self, id: FileId) {
+        if !self.reason.is_empty() {
+            self.reasons.insert(id, Arc::clone(&self.reason));
+        }
+    }
+
+    // ---- changing ---------------------------------------------------------------------------
+
+    /// An empty file under that name, in place of one that may be there.
+    pub fn create(&mut self, name: &OsStr) -> FileId {
+        let id = self.add(Content::default());
+        self.names.insert(name.to_owned(), id);
+        self.note(id);
+        id
+    }
+
+    /// Renames a file, over one that may be there; whether there was one to rename.
+    pub fn rename(&mut self, from: &OsStr, to: &OsStr) -> bool {
+        let Some(id) = self.names.remove(from) else {
+            return false;
+        };
+        self.names.insert(to.to_owned(), id);
+        self.note(id);
+        true
+    }
+
+    /// Removes a file; whether it was there.
+    pub fn remove(&mut self, name: &OsStr) -> bool {
+        let Some(id) = self.names.remove(name) else {
+            return false;
+        };
+        self.note(id);
+        true
+    }
+
+    /// Makes the file as long as that: what is behind is gone, what is new is zeros.
+    pub fn set_len(&mut self, id: FileId, len: u64) {
+        let is_less = len < self.content(id).data_len();
+        if let Some(content) = self.contents.get_mut(id.0) {
+            content.len = len;
+            content
+                .head
+                .truncate(usize::try_from(len).unwrap_or(usize::MAX));
+            if let Some(base) = &mut content.base {
+                base.len = base.len.min(len);
+            }
+        }
+        if is_less {
+            self.note(id);
+        }
+    }
+
+    /// Writes bytes at `position`. What lies before them is taken into memory: for side files.
+    ///
+    /// # Errors
+    /// If the file on the disk cannot be read.
+    pub fn write_at(&mut self, id: FileId, bytes: &[u8], position: u64) -> Result<(), Error> {
+        let start = usize::try_from(position).unwrap_or(usize::MAX);
+        let known = self.content(id).head.len();
+        if start > known {
+            let mut before = vec![0; start - known];
+            self.read_at(id, &mut before, known as u64)?;
+            if let Some(content) = self.contents.get_mut(id.0) {
+                content.head.extend_from_slice(&before);
+            }
+        }
+        if let Some(content) = self.contents.get_mut(id.0) {
+            let end = start + bytes.len();
+            if content.head.len() < end {
+                content.head.resize(end, 0);
+            }
+            if let Some(room) = content.head.get_mut(start..end) {
+                room.copy_from_slice(bytes);
+            }
+            content.len = content.len.max(end as u64);
+        }
+        self.note(id);
+        Ok(())
+    }
+
+    /// Takes the next `len` bytes of another file over behind what `id` has of it already; whether
+    /// they follow those.
+    pub fn append_part(&mut self, id: FileId, from: FileId, position: u64, len: u64) -> bool {
+        let Some(source) = self.content(from).base.clone() else {
+            return false;
+        };
+        let start = source.start + position;
+        let Some(content) = self.contents.get_mut(id.0) else {
+            return false;
+        };
+        let base = content.base.get_or_insert(Base {
+            name: source.name.clone(),
+            start,
+            len: 0,
+        });
+        let follows = base.name == source.name && base.start + base.len == start;
+        if follows {
+            base.len += len;
+            content.len = content.len.max(base.len);
+        }
+        follows
+    }
+
+    // ---- reading ----------------------------------------------------------------------------
+
+    fn content(&self, id: FileId) -> &Content {
+        const NONE: &Content = &Content {
+            base: None,
+            head: Vec::new(),
+            len: 0,
+        };
+        self.contents.get(id.0).unwrap_or(NONE)
+    }
+
+    /// Bytes of the file, with room set aside.
+    #[must_use]
+    pub fn len(&self, id: FileId) -> u64 {
+        self.content(id).len
+    }
+
+    /// Fills `buffer` with the bytes at `position`; behind the end of the data these are zeros.
+    ///
+    /// # Errors
+    /// If the file on the disk cannot be read.
+    pub fn read_at(&self, id: FileId, buffer: &mut [u8], position: u64) -> Result<(), Error> {
+        buffer.fill(0);
+        let content = self.content(id);
+        if let Some(base) = &content.base
+            && let Some(wanted) = base.len.checked_sub(position)
+        {
+            let size = buffer
+                .len()
+                .min(usize::try_from(wanted).unwrap_or(usize::MAX));
+            if let Some(part) = buffer.get_mut(..size).filter(|part| !part.is_empty()) {
+                let file = self.open_base(base, Io::Read)?;
+                file.read_exact_at(part, position)?;
+            }
+        }
+        let start = usize::try_from(position).unwrap_or(usize::MAX);
+        let written = content.head.get(start..).unwrap_or_default();
+        for (to, from) in buffer.iter_mut().zip(written) {
+            *to = *from;
+        }
+        Ok(())
+    }
+
+    fn open_base(&self, base: &Base, io: Io) -> Result<MappedFile, Error> {
+        MappedFile::open_part(&self.dir.join(&base.name), io, base.start, base.len)
+    }
+
+    /// Opens the file for reading, without room set aside.
+    ///
+    /// # Errors
+    /// If the file on the disk cannot be read.
+    pub fn open(&self, id: FileId) -> Result<MappedFile, Error> {
+        let content = self.content(id);
+        match &content.base {
+            Some(base) if content.head.is_empty() => self.open_base(base, self.io),
+            Some(_) | None => {
+                let len = usize::try_from(content.data_len()).unwrap_or(usize::MAX);
+                let mut bytes = vec![0; len];
+                self.read_at(id, &mut bytes, 0)?;
+                let name = self.name_of(id).unwrap_or_default();
+                Ok(MappedFile::from_bytes(&self.dir.join(name), bytes))
+            }
+        }
+    }
+
+    /// Forgets what was written to a file where it is what was there before.
+    ///
+    /// # Errors
+    /// If the file on the disk cannot be read.
+    pub fn settle(&mut self, id: FileId) -> Result<(), Error> {
+        let content = self.content(id);
+        let Some((name, size)) = self.original.get(id.0).cloned() else {
+            return Ok(());
+        };
+        if content.head.is_empty() || (content.head.len() as u64) > size {
+            return Ok(());
+        }
+        let mut before = vec![0; content.head.len()];
+        let path = self.dir.join(&name);
+        let file = MappedFile::open(&path, Io::Read)?;
+        file.read_exact_at(&mut before, 0)?;
+        if before == content.head
+            && let Some(content) = self.contents.get_mut(id.0)
+        {
+            let start = 0;
+            let kept = content.base.as_ref().map_or(0, |base| base.len);
+            let len = kept.max(before.len() as u64);
+            content.head = Vec::new();
+            content.base = Some(Base { name, start, len });
+        }
+        Ok(())
+    }
+
+    // ---- what has changed -------------------------------------------------------------------
+
+    fn name_of(&self, id: FileId) -> Option<&OsStr> {
+        let mut names = self.names.iter();
+        names
+            .find(|(_, it)| **it == id)
+            .map(|(name, _)| name.as_os_str())
+    }
+
+    /// Why a file was changed last.
+    #[must_use]
+    pub fn reason(&self, id: FileId) -> &str {
+        self.reasons.get(&id).map_or("", |reason| reason)
+    }
+
+    /// What has become of the directory, by name: each file that is gone, has another name, size or
+    /// bytes, or is new, with the reason. Zeros at the end of an index do not count where
+    /// `ends_in_room` says so.
+    ///
+    /// # Errors
+    /// If a file on the disk cannot be read.
+    pub fn changes(
+        &self,
+        ends_in_room: impl Fn(&OsStr) -> bool,
+    ) -> Result<Vec<(OsString, Change, String)>, Error> {
+        let mut found = Vec::new();
+        let ids: BTreeMap<FileId, &OsStr> = self
+            .names
+            .iter()
+            .map(|(name, id)| (*id, name.as_os_str()))
+            .collect();
+        for (index, (name, size)) in self.original.iter().enumerate() {
+            let id = FileId(index);
+            let mut push = |id: FileId, name: &OsStr, change: Change| {
+                found.push((name.to_owned(), change, self.reason(id).to_owned()));
+            };
+            match (ids.get(&id), self.names.get(name)) {
+                (Some(now), _) if *now == name.as_os_str() => {
+                    if let Some(change) = self.content_change(id, id, *size, &ends_in_room)? {
+                        push(id, name, change);
+                    }
+                }
+                (Some(now), other) => {
+                    let to = (*now).to_owned();
+                    push(id, name, Change::Renamed { to });
+                    if let Some(change) = self.content_change(id, id, *size, &ends_in_room)? {
+                        push(id, now, change);
+                    }
+                    if let Some(other) = other {
+                        self.replaced(&mut push, id, *other, name, *size, &ends_in_room)?;
+                    }
+                }
+                (None, Some(other)) => {
+                    self.replaced(&mut push, id, *other, name, *size, &ends_in_room)?;
+                }
+                (None, None) => push(id, name, Change::Removed),
+            }
+        }
+        let originals: BTreeSet<&OsString> = self.original.iter().map(|(name, _)| name).collect();
+        for (name, id) in &self.names {
+            if id.0 >= self.original.len() && !originals.contains(name) {
+                let size_in_bytes = self.content(*id).data_len();
+                let change = Change::Made { size_in_bytes };
+                found.push((name.clone(), change, self.reason(*id).to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Another file has the name now. One that was in the directory is listed as renamed; the one it
+    /// replaced is gone.
+    fn replaced(
+        &self,
+        push: &mut impl FnMut(FileId, &OsStr, Change),
+        old: FileId,
+        new: FileId,
+        name: &OsStr,
+        size: u64,
+        ends_in_room: &impl Fn(&OsStr) -> bool,
+    ) -> Result<(), Error> {
+        if new.0 < self.original.len() {
+            push(old, name, Change::Removed);
+        } else if let Some(change) = self.content_change(old, new, size, ends_in_room)? {
+            push(new, name, change);
+        }
+        Ok(())
+    }
+
+    fn content_change(
+        &self,
+        old: FileId,
+        new: FileId,
+        size: u64,
+        ends_in_room: &impl Fn(&OsStr) -> bool,
+    ) -> Result<Option<Change>, Error> {
+        let content = self.content(new);
+        let Some((name, _)) = self.original.get(old.0) else {
+            return Ok(None);
+        };
+        let size_in_bytes = content.data_len();
+        let is_base = content.head.is_empty()
+            && content
+                .base
+                .as_ref()
+                .is_some_and(|base| base.name == *name && base.start == 0);
+        if is_base && size_in_bytes == size {
+            return Ok(None);
+        }
+        let has_room = ends_in_room(name);
+        if is_base && !has_room {
+            return Ok(Some(Change::Cut { size_in_bytes }));
+        }
+        let before = MappedFile::open(&self.dir.join(name), Io::Read)?;
+        let before = before.read_all()?;
+        let before = before.get(..usize::try_from(size).unwrap_or(usize::MAX));
+        let before = before.unwrap_or_default();
+        let now = self.open(new)?;
+        let now = now.read_all()?;
+        let used = |bytes: &[u8]| {
+            let last = bytes.iter().rposition(|byte| *byte != 0 || !has_room);
+            last.map_or(0, |it| it + 1)
+        };
+        let (used_before, used_now) = (used(before), used(&now));
+        if before.get(..used_before) == now.get(..used_now) {
+            let is_cut = self.len(new) < size;
+            return Ok(is_cut.then_some(Change::Cut { size_in_bytes }));
+        }
+        Ok(Some(if !has_room && before.starts_with(&now) {
+            Change::Cut { size_in_bytes }
+        } else {
+            Change::Rewritten { size_in_bytes }
+        }))
+    }
+}

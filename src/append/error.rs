@@ -1,7 +1,7 @@
 //! Why the log did not do what it was asked to.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::record_batch_builder::BuildError;
@@ -18,6 +18,9 @@ pub enum Error {
     /// A rule about the batch itself, the segment or the index.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// Files that the broker does not start with.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// The files could not be read or written. The log is of no use afterwards.
     #[error(transparent)]
     Files(#[from] log::Error),
@@ -35,7 +38,7 @@ impl Error {
         match self {
             Self::Refused(refusal) => Some(refusal.error()),
             Self::Rejected(rejection) => Some(rejection.error()),
-            Self::Files(_) => None,
+            Self::Load(_) | Self::Files(_) => None,
         }
     }
 
@@ -45,7 +48,133 @@ impl Error {
         match self {
             Self::Refused(refusal) => refusal.exception(),
             Self::Rejected(rejection) => rejection.exception(),
+            Self::Load(error) => error.exception(),
             Self::Files(_) => "KafkaStorageException",
+        }
+    }
+}
+
+/// What a broker finds in the files as it loads them that stops it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Bytes that are no batch, met outside recovery (`FileLogInputStream.nextBatch`).
+    #[error("{}: record size at position {position} is {size}, below the minimum of 14", path.display())]
+    CorruptRecord {
+        /// The `.log`.
+        path: PathBuf,
+        /// Where the batch would begin.
+        position: u64,
+        /// Its size field.
+        size: i32,
+    },
+    /// A batch at the end of the file that is too small for its header.
+    #[error("{}: header of the batch at position {position} is cut off", path.display())]
+    UnreadableHeader {
+        /// The `.log`.
+        path: PathBuf,
+        /// Where it begins.
+        position: u64,
+    },
+    /// The first record of a control batch does not parse, met outside recovery
+    /// (`EndTransactionMarker.deserialize`).
+    #[error("{}: marker at position {position} is not readable: {source}", path.display())]
+    Marker {
+        /// The `.log`.
+        path: PathBuf,
+        /// Where its batch begins.
+        position: u64,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// A control record of a producer that ends no transaction
+    /// (`EndTransactionMarker.ensureTransactionMarkerControlType`).
+    #[error("{}: control record at position {position} is neither COMMIT nor ABORT", path.display())]
+    NotAMarker {
+        /// The `.log`.
+        path: PathBuf,
+        /// Where its batch begins.
+        position: u64,
+    },
+    /// A name with a suffix of Kafka's and no number (`LogFileUtils.offsetFromFileName`).
+    #[error("{}: the name has no offset", path.display())]
+    FileName {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A segment of 2 GiB or more (`FileRecords`).
+    #[error("{}: {size} bytes, more than a segment may have", path.display())]
+    SegmentTooLarge {
+        /// The `.log`.
+        path: PathBuf,
+        /// Its size.
+        size: u64,
+    },
+    /// A row of a newer version (`TransactionIndex.iterable`).
+    #[error("{}: {source}", path.display())]
+    TransactionIndexVersion {
+        /// The `.txnindex`.
+        path: PathBuf,
+        /// Which version.
+        source: DecodeError,
+    },
+    /// A segment with a batch that is too far from its base offset, which the last one is not
+    /// (`LocalLog.splitOverflowedSegment`).
+    #[error(
+        "{}: offset {offset} is too far from the base offset, yet the last batch is not: the \
+         segment cannot be split", path.display()
+    )]
+    NotSplit {
+        /// The `.log`.
+        path: PathBuf,
+        /// The offset.
+        offset: i64,
+    },
+    /// A segment that is to be split has bytes that are no batch
+    /// (`LocalLog.splitOverflowedSegment`).
+    #[error("{}: cannot be split: no batch at position {position}", path.display())]
+    SplitEnd {
+        /// The `.log`.
+        path: PathBuf,
+        /// Where.
+        position: u64,
+    },
+    /// Splitting a segment leaves one that is to be split again, for ever.
+    #[error("{}: the broker splits the segment over and over", path.display())]
+    SplitForEver {
+        /// The `.log`.
+        path: PathBuf,
+    },
+    /// A metadata log that the quorum's snapshots do not belong to
+    /// (`KafkaRaftLog.createLog`).
+    #[error("log start {log_start_offset} is above 0 and no snapshot is at or above it")]
+    NoSnapshot {
+        /// The log start offset.
+        log_start_offset: i64,
+    },
+}
+
+impl LoadError {
+    /// Simple name of the exception Kafka throws.
+    #[must_use]
+    pub fn exception(&self) -> &'static str {
+        match self {
+            Self::CorruptRecord { .. } => "CorruptRecordException",
+            Self::UnreadableHeader { .. }
+            | Self::SegmentTooLarge { .. }
+            | Self::TransactionIndexVersion { .. } => "KafkaException",
+            Self::Marker { .. } => "InvalidRecordException",
+            Self::NotAMarker { .. } | Self::NotSplit { .. } => "IllegalArgumentException",
+            Self::FileName { path } => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if name.contains('.') {
+                    "NumberFormatException"
+                } else {
+                    "StringIndexOutOfBoundsException"
+                }
+            }
+            Self::SplitEnd { .. } => "NoSuchElementException",
+            Self::SplitForEver { .. } | Self::NoSnapshot { .. } => "IllegalStateException",
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Error, Rejection};
+use super::error::{Error, LoadError, Rejection};
 use super::files::{Files, OpenFile};
 use super::index_file::IndexFile;
 use crate::format::NO_TIMESTAMP;
@@ -470,7 +470,7 @@ impl TransactionIndex {
         file.read_exact_at(&self.path, &mut bytes, 0)?;
         let rows = AbortedTxnRows::decode(&bytes);
         rows.check_versions()
-            .map_err(|source| crate::log::Error::Decode {
+            .map_err(|source| LoadError::TransactionIndexVersion {
                 path: self.path.clone(),
                 source,
             })?;

@@ -5,15 +5,22 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use super::error::{Error, Rejection};
+use super::error::{Error, LoadError, Rejection};
 use super::leader_epochs::LeaderEpochs;
+use super::leftovers::{self, SegmentFile};
+use super::load_trace::RecoveredSegment;
 use super::local_log::{Background, LocalLog};
 use super::scheduler::Task;
 use super::segment::{LogSegment, segment_path};
+use super::split::split;
 use super::state_files::{StateFiles, list_snapshots, marker_of, snapshot_path, take_snapshot};
-use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::format::file_name::{FileState, LogFileKind, LogFileName, PartitionDirStatus};
+use crate::log;
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
 use crate::state::{Expiration, ProducerStateManager, recover_batch};
+
+/// Splitting a segment makes two or more of it; no directory needs as many rounds.
+const MAX_SPLITS: usize = 10_000;
 
 /// What the broker remembers of a log beside its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +51,44 @@ pub(super) struct LogLoader<'a> {
     pub(super) checkpointed: Checkpointed,
 }
 
+/// Why loading could not go on with a segment.
+enum Stopped {
+    /// Offsets too far apart for one segment.
+    Overflow {
+        segment: Box<LogSegment>,
+        /// Whether it had been taken into the log.
+        was_in: bool,
+        offset: i64,
+    },
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl LogLoader<'_> {
     /// Loads the log; returns its log start offset (`LogLoader.load`).
     pub(super) fn load(&mut self) -> Result<i64, Error> {
-        self.remove_leftovers()?;
-        self.load_segment_files()?;
-        let (next_offset, recovery_point) = self.recover_log()?;
-        self.log.active()?.resize_indexes()?;
+        leftovers::clear(self.log, self.background.now_ms)?;
+        self.splitting(|loader| {
+            loader.log.close()?;
+            loader.log.segments.clear();
+            loader.load_segment_files()
+        })?;
+        let (next_offset, recovery_point) = if self.is_to_be_deleted() {
+            if self.log.segments.is_empty() {
+                self.log.add_segment(0, self.background.now_ms)?;
+            }
+            (0, 0)
+        } else {
+            let recovered = self.splitting(Self::recover_log)?;
+            self.log.files.because("room for more entries");
+            self.log.active()?.resize_indexes()?;
+            recovered
+        };
 
         let checkpoint = self.checkpointed.log_start_offset;
         if self.epochs.truncate_from_end(next_offset) {
@@ -62,21 +100,35 @@ impl LogLoader<'_> {
         }
         *self.manager.snapshots_mut() = list_snapshots(&self.log.files, &self.log.dir)?;
         let bases = self.log.segments.keys().copied().collect();
+        self.log
+            .files
+            .because("at no segment's base offset, and not the newest above the last one");
         for stray in self.manager.snapshots_mut().remove_stray(&bases) {
             let path = snapshot_path(&self.log.dir, stray);
             self.log.files.remove_if_exists(&path)?;
         }
+        let clean = self.checkpointed.clean;
+        self.log.trace.producers_skipped = clean && self.manager.snapshots().latest().is_none();
         let rebuild = Rebuild {
             log_start_offset,
             last_offset: next_offset,
-            reload_from_clean_shutdown: self.checkpointed.clean,
+            reload_from_clean_shutdown: clean,
             expiration: Some(self.expiration()),
         };
         let mut files = StateFiles { log: self.log };
         rebuild_producer_state(self.manager, &mut files, &rebuild)?;
         self.log.set_recovery_point(recovery_point);
         self.log.update_log_end_offset(next_offset);
+        self.log.files.because("leader epochs outside the log");
         Ok(log_start_offset)
+    }
+
+    fn is_to_be_deleted(&self) -> bool {
+        let name = self.log.dir.file_name().unwrap_or_default();
+        name.to_string_lossy().ends_with(&format!(
+            "-{}",
+            PartitionDirStatus::Delete(String::new()).name()
+        ))
     }
 
     fn expiration(&self) -> Expiration {
@@ -86,68 +138,45 @@ impl LogLoader<'_> {
         }
     }
 
-    /// The files of the directory by name.
-    fn files(&self) -> Result<Vec<(LogFileName, PathBuf)>, Error> {
-        let names = self.log.files.list(&self.log.dir)?.into_iter();
-        Ok(names
-            .map(|name| {
-                let path = self.log.dir.join(&name);
-                (LogFileName::parse(&name.to_string_lossy()), path)
-            })
-            .collect())
-    }
-
-    /// Files of deleted segments, and of a cleaner that was stopped: this log has no cleaner, so
-    /// `.cleaned` goes and `.swap` is put into place
-    /// (`LogLoader.removeTempFilesAndCollectSwapFiles`).
-    fn remove_leftovers(&self) -> Result<(), Error> {
-        for (name, path) in self.files()? {
-            match name.state {
-                FileState::Deleted if !matches!(name.kind, LogFileKind::KRaftSnapshot(_)) => {
-                    self.log.files.remove_if_exists(&path)?;
+    /// Runs a part of loading, splits the segment it stops at, and runs it again
+    /// (`LogLoader.retryOnOffsetOverflow`).
+    fn splitting<T>(
+        &mut self,
+        mut part: impl FnMut(&mut Self) -> Result<T, Stopped>,
+    ) -> Result<T, Error> {
+        for _ in 0..MAX_SPLITS {
+            match part(self) {
+                Ok(done) => return Ok(done),
+                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Overflow {
+                    segment,
+                    was_in,
+                    offset,
+                }) => {
+                    let gone = split(self.log, *segment, was_in, offset, self.background)?;
+                    self.delete_snapshots_of(&gone)?;
                 }
-                FileState::Cleaned => self.log.files.remove_if_exists(&path)?,
-                FileState::Swap => {
-                    let live = path.with_extension("");
-                    self.log.files.rename(&path, &live)?;
-                }
-                FileState::Deleted | FileState::Live | FileState::Temporary => {}
             }
         }
-        Ok(())
+        let path = self.log.dir.clone();
+        Err(LoadError::SplitForEver { path }.into())
     }
 
     /// `LogLoader.loadSegmentFiles`.
-    fn load_segment_files(&mut self) -> Result<(), Error> {
-        for (name, path) in self.files()? {
-            if name.state != FileState::Live {
-                continue;
-            }
-            match name.kind {
-                LogFileKind::OffsetIndex(base)
-                | LogFileKind::TimeIndex(base)
-                | LogFileKind::TransactionIndex(base) => {
-                    let log = segment_path(&self.log.dir, LogFileKind::Log(base));
-                    if !self.log.files.exists(&log) {
-                        self.log.files.remove_if_exists(&path)?;
-                    }
+    fn load_segment_files(&mut self) -> Result<(), Stopped> {
+        for file in leftovers::segment_files(self.log)? {
+            match file {
+                SegmentFile::Orphan(path) => {
+                    self.log.files.because("an index without a .log");
+                    self.log.files.remove_if_exists(&path)?;
                 }
-                LogFileKind::Log(base) => self.load_segment(base)?,
-                LogFileKind::ProducerSnapshot(_)
-                | LogFileKind::LeaderEpochCheckpoint
-                | LogFileKind::PartitionMetadata
-                | LogFileKind::QuorumState
-                | LogFileKind::KRaftSnapshot(_)
-                | LogFileKind::KRaftSnapshotPart(..)
-                | LogFileKind::RemoteLogSnapshot
-                | LogFileKind::NotANumber(_)
-                | LogFileKind::Unknown(_) => {}
+                SegmentFile::Log(base_offset) => self.load_segment(base_offset)?,
             }
         }
         Ok(())
     }
 
-    fn load_segment(&mut self, base_offset: i64) -> Result<(), Error> {
+    fn load_segment(&mut self, base_offset: i64) -> Result<(), Stopped> {
         let now_ms = self.background.now_ms;
         let LocalLog {
             files, dir, config, ..
@@ -156,19 +185,26 @@ impl LogLoader<'_> {
         let has_time_index = files.exists(&time_index);
         let mut segment = LogSegment::open(files, dir, base_offset, config, now_ms, true)?;
         // `LogSegment.sanityCheck`.
-        let is_sound = files.exists(segment.offset_index.path());
-        if is_sound && !has_time_index {
+        let has_offset_index = files.exists(segment.offset_index.path());
+        if has_offset_index && !has_time_index {
+            files.because("missing; stays empty as the segment is not recovered");
             segment.time_index.get()?.resize_to_zero()?;
         }
-        let is_sound = is_sound
-            && segment
-                .txn_index
-                .rows()?
-                .iter()
-                .all(|row| row.last_offset() >= base_offset);
-        if !is_sound {
+        let reason = if !has_offset_index {
+            Some("its .index is missing")
+        } else if (segment.txn_index.rows()?)
+            .iter()
+            .any(|row| row.last_offset() < base_offset)
+        {
+            Some("its .txnindex has a transaction that ended before the segment")
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
             let mut manager = self.producers_below(base_offset)?;
-            self.recover_segment(&mut segment, &mut manager)?;
+            if let Err(error) = self.recover_segment(&mut segment, &mut manager, reason) {
+                return Err(overflow_or(error, segment, false));
+            }
         }
         self.log.segments.insert(base_offset, segment);
         Ok(())
@@ -176,8 +212,8 @@ impl LogLoader<'_> {
 
     /// The producers below a segment that is to be recovered (`LogLoader.recoverSegment`).
     fn producers_below(&mut self, base_offset: i64) -> Result<ProducerStateManager, Error> {
-        let mut manager =
-            ProducerStateManager::new(list_snapshots(&self.log.files, &self.log.dir)?);
+        let snapshots = list_snapshots(&self.log.files, &self.log.dir)?;
+        let mut manager = ProducerStateManager::new(snapshots);
         let rebuild = Rebuild {
             log_start_offset: self.checkpointed.log_start_offset,
             last_offset: base_offset,
@@ -195,41 +231,31 @@ impl LogLoader<'_> {
         &mut self,
         segment: &mut LogSegment,
         manager: &mut ProducerStateManager,
+        reason: &'static str,
     ) -> Result<u64, Error> {
+        self.log.trace.recovered.push(RecoveredSegment {
+            base_offset: segment.base_offset,
+            size_in_bytes: segment.size(),
+            truncated_bytes: 0,
+            reason,
+        });
+        self.log
+            .files
+            .because("made again as the segment is recovered");
         segment.reset_indexes()?;
-        let mut valid_bytes = 0;
-        let mut batches = Vec::new();
-        segment.for_each_batch(0, |batch| {
-            if !batch.is_valid()? {
-                return Ok(ControlFlow::Break(()));
-            }
-            let header = *batch.header;
-            let is_marker = header.has_producer_id()
-                && header.attributes().is_control()
-                && header.records_count() > 0;
-            valid_bytes = batch.position + batch.size_in_bytes();
-            // A marker that cannot be read still counts as good bytes, but is the last.
-            let is_readable = !is_marker || batch.control_record()?.is_some();
-            let marker = marker_of(batch)?;
-            batches.push((header, marker, batch.position, is_readable));
-            Ok(if is_readable {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            })
-        })?;
-        for (header, marker, position, is_readable) in batches {
-            segment.recover_batch(&header, position)?;
-            let epoch = header.partition_leader_epoch();
-            let latest = self.epochs.latest_epoch();
-            if epoch >= 0 && latest.is_none_or(|latest| epoch > latest) {
-                self.epochs.assign(epoch, header.base_offset())?;
-            }
-            if is_readable && let Some(row) = recover_batch(manager, &header, marker)? {
-                segment.txn_index.append(&super::aborted_txn(&row))?;
-            }
+        let (valid_bytes, problem) = self.recover_batches(segment, manager)?;
+        self.log.files.because(problem);
+        let truncated = segment.truncate_log(valid_bytes)?;
+        self.log
+            .files
+            .because("made again as the segment is recovered");
+        segment.end_recovery()?;
+        if let Some(last) = self.log.trace.recovered.last_mut() {
+            last.truncated_bytes = truncated;
         }
-        let truncated = segment.end_recovery(valid_bytes)?;
+        self.log
+            .files
+            .because("producer state at the end of a segment that was recovered");
         let LocalLog {
             files, dir, config, ..
         } = &*self.log;
@@ -237,8 +263,56 @@ impl LogLoader<'_> {
         Ok(truncated)
     }
 
+    /// Takes in the batches of a segment up to the first one that is not good. Returns how many
+    /// bytes are, and what is wrong behind them.
+    fn recover_batches(
+        &mut self,
+        segment: &mut LogSegment,
+        manager: &mut ProducerStateManager,
+    ) -> Result<(u64, &'static str), Error> {
+        let mut valid_bytes = 0;
+        let mut problem = "the rest is shorter than the batch it begins";
+        let reading = segment.reader()?;
+        let read = reading.for_each_batch(0, u64::MAX, |batch| {
+            if !batch.is_valid()? {
+                problem = "a batch with a wrong checksum";
+                return Ok(ControlFlow::Break(()));
+            }
+            segment.recover_batch(batch)?;
+            valid_bytes = batch.position() + batch.size_in_bytes();
+            let Some(of_2) = batch.as_default() else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            let epoch = of_2.header.partition_leader_epoch();
+            let latest = self.epochs.latest_epoch();
+            if epoch >= 0 && latest.is_none_or(|latest| epoch > latest) {
+                self.epochs.assign(epoch, of_2.header.base_offset())?;
+            }
+            let marker = match marker_of(segment.path(), batch) {
+                Ok(marker) => marker,
+                // It counts as good bytes, but is the last.
+                Err(Error::Load(LoadError::Marker { .. })) => {
+                    problem = "behind a marker that is not readable";
+                    return Ok(ControlFlow::Break(()));
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(row) = recover_batch(manager, of_2.header, marker)? {
+                segment.txn_index.append(&super::aborted_txn(&row))?;
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        match read {
+            Ok(_) => Ok((valid_bytes, problem)),
+            Err(Error::Load(LoadError::CorruptRecord { .. })) => {
+                Ok((valid_bytes, "a size field that no batch has"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the log end and the recovery point (`LogLoader.recoverLog`).
-    fn recover_log(&mut self) -> Result<(i64, i64), Error> {
+    fn recover_log(&mut self) -> Result<(i64, i64), Stopped> {
         if !self.checkpointed.clean {
             self.recover_unflushed()?;
         }
@@ -246,6 +320,7 @@ impl LogLoader<'_> {
         let checkpoint = self.checkpointed;
         if self.log.segments.is_empty() {
             let now_ms = self.background.now_ms;
+            self.log.files.because("a log has at least one segment");
             self.log.add_segment(checkpoint.log_start_offset, now_ms)?;
         }
         Ok(match log_end_offset {
@@ -258,7 +333,7 @@ impl LogLoader<'_> {
         })
     }
 
-    fn recover_unflushed(&mut self) -> Result<(), Error> {
+    fn recover_unflushed(&mut self) -> Result<(), Stopped> {
         let recovery_point = self.checkpointed.recovery_point;
         let unflushed = self.log.base_offsets_in(recovery_point, i64::MAX)?;
         let mut unflushed = unflushed.into_iter();
@@ -270,15 +345,30 @@ impl LogLoader<'_> {
             let Some(mut segment) = self.log.segments.remove(&base_offset) else {
                 continue;
             };
-            let truncated = match self.recover_segment(&mut segment, &mut manager) {
-                Err(Error::Rejected(Rejection::IndexOffset { .. }) | Error::Files(_)) => {
-                    segment.truncate_to(base_offset, now_ms)?
+            let reason = "at or above the recovery point";
+            let truncated = self.recover_segment(&mut segment, &mut manager, reason);
+            let truncated = match truncated {
+                Err(
+                    Error::Rejected(Rejection::IndexOffset { .. })
+                    | Error::Files(log::Error::Io { .. }),
+                ) => {
+                    self.log
+                        .files
+                        .because("offsets that do not rise: the segment is emptied");
+                    segment.truncate_to(base_offset, now_ms)
                 }
-                other => other?,
+                other => other,
+            };
+            let truncated = match truncated {
+                Ok(truncated) => truncated,
+                Err(error) => return Err(overflow_or(error, segment, true)),
             };
             self.log.segments.insert(base_offset, segment);
             if truncated > 0 {
                 let rest: Vec<i64> = unflushed.collect();
+                self.log
+                    .files
+                    .because("a segment before it lost bytes in recovery");
                 self.log.remove_and_delete(&rest, self.background)?;
                 self.delete_snapshots_of(&rest)?;
                 break;
@@ -300,11 +390,16 @@ impl LogLoader<'_> {
         if self.log.segments.is_empty() {
             return Ok(None);
         }
-        let log_end_offset = self.log.active()?.read_next_offset()?;
+        let (log_end_offset, read) = self.log.active()?.read_next_offset_counting()?;
+        self.log.trace.tail_bytes += read;
         let log_start_offset = self.checkpointed.log_start_offset;
         if log_end_offset >= log_start_offset {
             return Ok(Some(log_end_offset));
         }
+        self.log.trace.ended_below_start = Some(log_end_offset);
+        self.log
+            .files
+            .because("the log ends below its checkpointed start");
         let all: Vec<i64> = self.log.segments.keys().copied().collect();
         self.log.remove_and_delete(&all, self.background)?;
         self.delete_snapshots_of(&all)?;
@@ -314,6 +409,18 @@ impl LogLoader<'_> {
             self.log.files.remove_if_exists(&path)?;
         }
         Ok(None)
+    }
+}
+
+/// An offset too far from the base offset has the segment split; any other error ends loading.
+fn overflow_or(error: Error, segment: LogSegment, was_in: bool) -> Stopped {
+    match error {
+        Error::Rejected(Rejection::SegmentOverflow { offset, .. }) => Stopped::Overflow {
+            segment: Box::new(segment),
+            was_in,
+            offset,
+        },
+        other => Stopped::Failed(other),
     }
 }
 

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use super::config::LogConfig;
 use super::error::{Error, Rejection};
 use super::files::Files;
+use super::load_trace::LoadTrace;
 use super::scheduler::{Scheduler, Task};
 use super::segment::LogSegment;
 use crate::format::aborted_txn::AbortedTxn;
+use crate::format::file_name::FileState;
 use crate::state::{LogOffsetMetadata, LogOffsets};
 
 /// The clock and what waits for it, passed along to whatever makes or deletes files.
@@ -43,6 +45,8 @@ pub(super) struct LocalLog {
     pub(super) segments: BTreeMap<i64, LogSegment>,
     next_offset: LogOffsetMetadata,
     recovery_point: i64,
+    /// What loading has read, and from where.
+    pub(super) trace: LoadTrace,
 }
 
 impl LocalLog {
@@ -55,6 +59,7 @@ impl LocalLog {
             segments: BTreeMap::new(),
             next_offset: LogOffsetMetadata::offset_only(0),
             recovery_point: 0,
+            trace: LoadTrace::default(),
         }
     }
 
@@ -149,7 +154,7 @@ impl LocalLog {
         } else if new_offset < active_base_offset {
             return Err(Rejection::SegmentExists(new_offset).into());
         } else {
-            LogSegment::delete_leftovers(&self.files, &self.dir, new_offset)?;
+            LogSegment::delete_leftovers(&self.files, &self.dir, new_offset, FileState::Live)?;
             self.active()?.on_become_inactive()?;
             self.add_segment(new_offset, background.now_ms)?;
         }

@@ -28,6 +28,8 @@ mod files;
 mod index_file;
 mod indexes;
 mod leader_epochs;
+mod leftovers;
+mod load_trace;
 mod loader;
 mod local_log;
 pub mod partition_log;
@@ -35,11 +37,12 @@ mod retention;
 pub mod scenario;
 mod scheduler;
 mod segment;
+mod split;
 mod state_files;
 mod validator;
 
 pub use config::{BrokerCompressionType, LogConfig};
-pub use error::{Error, Rejection};
+pub use error::{Error, LoadError, Rejection};
 pub use loader::Checkpointed;
 pub use partition_log::{Appended, LeaderAppend, PartitionLog};
 

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::config::LogConfig;
-use super::error::{Error, Rejection};
+use super::error::{Error, LoadError, Rejection};
 use super::files::{Files, OpenFile};
 use super::indexes::{LazyIndex, OffsetIndex, TimeIndex, TransactionIndex, relative_offset};
 use crate::format::NO_TIMESTAMP;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::record_batch::RecordBatchHeader;
-use crate::log::batches::{Batch, BatchWalk, Entry};
+use crate::log::log_input_stream::{LogInputStream, StreamBatch, StreamError};
+use crate::log::mapped_file::MappedFile;
 use crate::log::segment_indexer::{IndexRule, IndexedBatch, TimestampOffset};
 
 /// A batch found by offset (`FileRecords.LogOffsetPosition`).
@@ -32,6 +33,49 @@ pub(super) struct RollParams {
     pub(super) now_ms: i64,
 }
 
+/// The batches of a segment (`FileRecords`).
+#[derive(Debug)]
+pub(super) struct SegmentReader {
+    file: MappedFile,
+    size: u64,
+}
+
+impl SegmentReader {
+    /// See [`LogSegment::for_each_batch`].
+    pub(super) fn for_each_batch(
+        &self,
+        position: u64,
+        end: u64,
+        mut each: impl FnMut(&StreamBatch<'_>) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<u64, Error> {
+        let mut passed = position;
+        let mut stream = LogInputStream::new(&self.file, position, end.min(self.size));
+        while let Some(batch) = stream.next_batch().map_err(|it| self.stream_error(it))? {
+            if each(&batch)?.is_break() {
+                break;
+            }
+            passed = batch.position() + batch.size_in_bytes();
+        }
+        Ok(passed)
+    }
+
+    fn stream_error(&self, error: StreamError) -> Error {
+        let path = self.file.path().to_owned();
+        match error {
+            StreamError::Files(error) => error.into(),
+            StreamError::Corrupt { position, size } => LoadError::CorruptRecord {
+                path,
+                position,
+                size,
+            }
+            .into(),
+            StreamError::HeaderPastEnd { position } => {
+                LoadError::UnreadableHeader { path, position }.into()
+            }
+        }
+    }
+}
+
 /// A segment of a log that is open for writing.
 #[derive(Debug)]
 pub(super) struct LogSegment {
@@ -47,7 +91,7 @@ pub(super) struct LogSegment {
     /// Max timestamp of the first batch, once looked up.
     rolling_based_timestamp: Option<i64>,
     index_rule: IndexRule,
-    is_deleted: bool,
+    state: FileState,
 }
 
 /// The path of a file of the segment.
@@ -66,15 +110,41 @@ impl LogSegment {
         now_ms: i64,
         file_already_exists: bool,
     ) -> Result<Self, Error> {
-        let path = segment_path(dir, LogFileKind::Log(base_offset));
+        let live = FileState::Live;
+        Self::open_as(
+            files,
+            dir,
+            base_offset,
+            live,
+            config,
+            now_ms,
+            file_already_exists,
+        )
+    }
+
+    /// As [`LogSegment::open`], with files that have the suffix of `state`.
+    #[expect(clippy::too_many_arguments, reason = "as many as LogSegment.open has")]
+    pub(super) fn open_as(
+        files: &Files,
+        dir: &Path,
+        base_offset: i64,
+        state: FileState,
+        config: &LogConfig,
+        now_ms: i64,
+        file_already_exists: bool,
+    ) -> Result<Self, Error> {
+        let index = |kind| dir.join(LogFileName { kind, state }.to_string());
+        let path = index(LogFileKind::Log(base_offset));
         let file = files.open(&path)?;
         let preallocates = config.preallocate && !file_already_exists;
         if preallocates {
             file.set_len(&path, config.initial_file_size())?;
         }
         let size = if preallocates { 0 } else { file.len(&path)? };
+        if i32::try_from(size).is_err() {
+            return Err(LoadError::SegmentTooLarge { path, size }.into());
+        }
         let max = config.segment_index_bytes;
-        let index = |kind| segment_path(dir, kind);
         Ok(Self {
             base_offset,
             files: files.clone(),
@@ -99,7 +169,7 @@ impl LogSegment {
             index_rule: IndexRule::new(u64::try_from(config.index_interval_bytes).unwrap_or(0)),
             created_ms: now_ms,
             rolling_based_timestamp: None,
-            is_deleted: false,
+            state,
             path,
         })
     }
@@ -144,8 +214,8 @@ impl LogSegment {
     fn time_waited_for_roll(&mut self, params: &RollParams) -> Result<i64, Error> {
         if self.rolling_based_timestamp.is_none() {
             let mut first = None;
-            self.for_each_batch(0, |batch| {
-                first = Some(batch.header.max_timestamp());
+            self.for_each_batch(0, u64::MAX, |batch| {
+                first = Some(batch.max_timestamp());
                 Ok(ControlFlow::Break(()))
             })?;
             self.rolling_based_timestamp = first;
@@ -201,7 +271,12 @@ impl LogSegment {
         let mut rest = records;
         while let Ok(header) = RecordBatchHeader::ref_from(rest) {
             let batch_size = header.size_in_bytes();
-            self.index_batch(header, physical_position)?;
+            self.index_batch(&IndexedBatch {
+                last_offset: header.last_offset(),
+                max_timestamp: header.max_timestamp(),
+                position: physical_position,
+                size_in_bytes: batch_size,
+            })?;
             physical_position += batch_size;
             let next = usize::try_from(batch_size).unwrap_or(usize::MAX);
             rest = rest.get(next..).unwrap_or_default();
@@ -209,16 +284,10 @@ impl LogSegment {
         Ok(())
     }
 
-    fn index_batch(&mut self, header: &RecordBatchHeader, position: u64) -> Result<(), Error> {
-        let batch = IndexedBatch {
-            last_offset: header.last_offset(),
-            max_timestamp: header.max_timestamp(),
-            position,
-            size_in_bytes: header.size_in_bytes(),
-        };
+    fn index_batch(&mut self, batch: &IndexedBatch) -> Result<(), Error> {
         let known = self.max_timestamp_and_offset_so_far()?;
-        if self.index_rule.take(&batch, known) {
-            self.add_index_entries(batch.last_offset, position)?;
+        if self.index_rule.take(batch, known) {
+            self.add_index_entries(batch.last_offset, batch.position)?;
         }
         Ok(())
     }
@@ -237,33 +306,26 @@ impl LogSegment {
 
     // ---- reading --------------------------------------------------------------------------
 
-    /// Gives `each` the batches from `position` on, up to the end or to the first bytes that are
-    /// no batch. Returns the position behind the last batch that `each` let pass.
+    /// Gives `each` the batches from `position` on, up to `end` or the end of the segment. Returns
+    /// the position behind the last batch that `each` let pass (`FileRecords.batchesFrom`).
     pub(super) fn for_each_batch(
         &self,
         position: u64,
-        mut each: impl FnMut(&Batch<'_>) -> Result<ControlFlow<()>, Error>,
+        end: u64,
+        each: impl FnMut(&StreamBatch<'_>) -> Result<ControlFlow<()>, Error>,
     ) -> Result<u64, Error> {
-        let mut end = position;
         if position >= self.size {
-            return Ok(end);
+            return Ok(position);
         }
-        let file = self.files.view(&self.path)?;
-        let mut walk = BatchWalk::starting_at(&file, position);
-        while end < self.size
-            && let Some(entry) = walk.next_entry()
-        {
-            match entry? {
-                Entry::Batch(batch) => {
-                    if each(&batch)?.is_break() {
-                        break;
-                    }
-                    end = batch.position + batch.size_in_bytes();
-                }
-                Entry::Legacy(_) | Entry::Damage(_) => break,
-            }
-        }
-        Ok(end)
+        self.reader()?.for_each_batch(position, end, each)
+    }
+
+    /// The `.log` as it is now, to be read while the indexes are written.
+    pub(super) fn reader(&self) -> Result<SegmentReader, Error> {
+        Ok(SegmentReader {
+            file: self.files.view(&self.path)?,
+            size: self.size,
+        })
     }
 
     /// The first batch at or behind the offset (`LogSegment.translateOffset`,
@@ -274,32 +336,47 @@ impl LogSegment {
     ) -> Result<Option<LogOffsetPosition>, Error> {
         let start = self.offset_index.get()?.lookup(offset).position;
         let mut found = None;
-        self.for_each_batch(start, |batch| {
-            if batch.header.last_offset() >= offset {
-                found = Some(LogOffsetPosition {
-                    base_offset: batch.header.base_offset(),
-                    position: batch.position,
-                });
+        let mut previous: Option<(LogOffsetPosition, i64)> = None;
+        self.for_each_batch(start, u64::MAX, |batch| {
+            let base_offset = batch.base_offset();
+            let place = LogOffsetPosition {
+                base_offset,
+                position: batch.position(),
+            };
+            if base_offset >= offset {
+                // The last offset of a batch counts only where the next one is past the target.
+                let holder = previous
+                    .filter(|(_, last_offset)| base_offset > offset && *last_offset >= offset);
+                found = Some(holder.map_or(place, |(place, _)| place));
                 return Ok(ControlFlow::Break(()));
             }
+            previous = Some((place, batch.last_offset()));
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(found)
+        Ok(found.or_else(|| {
+            let (place, last_offset) = previous?;
+            (last_offset >= offset).then_some(place)
+        }))
     }
 
     /// The offset behind the last batch (`LogSegment.readNextOffset`): what lies before the last
     /// index entry is not read.
     pub(super) fn read_next_offset(&mut self) -> Result<i64, Error> {
+        self.read_next_offset_counting().map(|(offset, _)| offset)
+    }
+
+    /// The same, with how many bytes of batches were read.
+    pub(super) fn read_next_offset_counting(&mut self) -> Result<(i64, u64), Error> {
         let last_indexed = self.offset_index.get()?.last_offset();
         let Some(start) = self.translate_offset(last_indexed)? else {
-            return Ok(self.base_offset);
+            return Ok((self.base_offset, 0));
         };
         let mut next_offset = self.base_offset;
-        self.for_each_batch(start.position, |batch| {
-            next_offset = batch.header.next_offset();
+        let read_to = self.for_each_batch(start.position, u64::MAX, |batch| {
+            next_offset = batch.last_offset().wrapping_add(1);
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(next_offset)
+        Ok((next_offset, read_to.saturating_sub(start.position)))
     }
 
     /// `LogSegment.largestTimestamp`: of the records, or else when the file was last written.
@@ -358,11 +435,11 @@ impl LogSegment {
             timestamp: NO_TIMESTAMP,
             offset: -1,
         };
-        self.for_each_batch(start, |batch| {
-            if batch.header.max_timestamp() > largest.timestamp {
+        self.for_each_batch(start, u64::MAX, |batch| {
+            if batch.max_timestamp() > largest.timestamp {
                 largest = TimestampOffset {
-                    timestamp: batch.header.max_timestamp(),
-                    offset: batch.header.last_offset(),
+                    timestamp: batch.max_timestamp(),
+                    offset: batch.last_offset(),
                 };
             }
             Ok(ControlFlow::Continue(()))
@@ -390,26 +467,64 @@ impl LogSegment {
         Ok(())
     }
 
-    /// Takes a batch in that recovery has found good, at `position`.
-    pub(super) fn recover_batch(
-        &mut self,
-        header: &RecordBatchHeader,
-        position: u64,
-    ) -> Result<(), Error> {
-        self.ensure_offset_in_range(header.last_offset())?;
-        self.index_batch(header, position)
+    /// Takes a batch in that recovery has found good.
+    pub(super) fn recover_batch(&mut self, batch: &StreamBatch<'_>) -> Result<(), Error> {
+        self.ensure_offset_in_range(batch.last_offset())?;
+        self.index_batch(&IndexedBatch {
+            last_offset: batch.last_offset(),
+            max_timestamp: batch.max_timestamp(),
+            position: batch.position(),
+            size_in_bytes: batch.size_in_bytes(),
+        })
     }
 
-    /// Ends recovery: the file is cut to its good bytes. Returns how many went.
-    pub(super) fn end_recovery(&mut self, valid_bytes: u64) -> Result<u64, Error> {
-        let truncated = self.truncate_log(valid_bytes)?;
+    /// Ends recovery, once the file has been cut to its good bytes.
+    pub(super) fn end_recovery(&mut self) -> Result<(), Error> {
         // Kafka's own count is not touched by recovery.
         self.index_rule.restart_count();
         self.offset_index.get()?.trim()?;
         let last = self.max_timestamp_and_offset_so_far()?;
         self.time_index.get()?.maybe_append(last, true)?;
         self.time_index.get()?.trim()?;
-        Ok(truncated)
+        // A log of many segments would have them all in memory else.
+        self.offset_index.release()?;
+        self.time_index.release()
+    }
+
+    /// Whether the last batch is too far from the base offset (`LogSegment.hasOverflow`).
+    pub(super) fn has_overflow(&mut self) -> Result<bool, Error> {
+        let next_offset = self.read_next_offset()?;
+        let last_offset = next_offset.wrapping_sub(1);
+        Ok(next_offset > self.base_offset && !self.can_convert_to_relative_offset(last_offset)?)
+    }
+
+    /// Takes the batches of another segment over from `position` on, up to the first one that is too
+    /// far from this segment's base offset. Returns how many bytes (`LogSegment.appendFromFile`).
+    pub(super) fn append_from(&mut self, source: &Self, position: u64) -> Result<u64, Error> {
+        let start = self.size;
+        let mut taken = 0;
+        source.for_each_batch(position, u64::MAX, |batch| {
+            if relative_offset(batch.last_offset(), self.base_offset).is_err() {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.file.append_part(
+                &self.path,
+                start + taken,
+                &source.file,
+                batch.position(),
+                batch.size_in_bytes(),
+            )?;
+            self.index_batch(&IndexedBatch {
+                last_offset: batch.last_offset(),
+                max_timestamp: batch.max_timestamp(),
+                position: start + taken,
+                size_in_bytes: batch.size_in_bytes(),
+            })?;
+            taken += batch.size_in_bytes();
+            self.size = start + taken;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(taken)
     }
 
     /// `LogSegment.flush`. The indexes are opened by it.
@@ -436,24 +551,31 @@ impl LogSegment {
         self.trim_log()
     }
 
-    /// Gives all files the suffix `.deleted` (`LogSegment.changeFileSuffixes`).
+    /// Gives all files the suffix `.deleted`.
     pub(super) fn mark_deleted(&mut self) -> Result<(), Error> {
-        if self.is_deleted {
+        self.change_file_suffixes(FileState::Deleted)
+    }
+
+    /// Gives all files the suffix of `state` in place of the one they have
+    /// (`LogSegment.changeFileSuffixes`).
+    pub(super) fn change_file_suffixes(&mut self, state: FileState) -> Result<(), Error> {
+        if self.state == state {
             return Ok(());
         }
-        let deleted = |path: &Path| {
-            let mut path = path.as_os_str().to_owned();
-            path.push(FileState::Deleted.suffix());
-            PathBuf::from(path)
+        let old_suffix = self.state.suffix();
+        let renamed = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let stem = name.strip_suffix(old_suffix).unwrap_or(&name);
+            path.with_file_name(format!("{stem}{}", state.suffix()))
         };
-        let path = deleted(&self.path);
+        let path = renamed(&self.path);
         self.files.rename(&self.path, &path)?;
         self.path = path;
         self.offset_index
-            .rename(deleted(self.offset_index.path()))?;
-        self.time_index.rename(deleted(self.time_index.path()))?;
-        self.txn_index.rename(deleted(self.txn_index.path()))?;
-        self.is_deleted = true;
+            .rename(renamed(self.offset_index.path()))?;
+        self.time_index.rename(renamed(self.time_index.path()))?;
+        self.txn_index.rename(renamed(self.txn_index.path()))?;
+        self.state = state;
         Ok(())
     }
 
@@ -467,11 +589,13 @@ impl LogSegment {
         ]
     }
 
-    /// Removes files that a new segment of this base offset would find (`LocalLog.roll`).
+    /// Removes files that a new segment of this base offset would find (`LocalLog.roll`,
+    /// `LogSegment.deleteIfExists`).
     pub(super) fn delete_leftovers(
         files: &Files,
         dir: &Path,
         base_offset: i64,
+        state: FileState,
     ) -> Result<(), Error> {
         let kinds = [
             LogFileKind::Log(base_offset),
@@ -480,7 +604,7 @@ impl LogSegment {
             LogFileKind::TransactionIndex(base_offset),
         ];
         for kind in kinds {
-            files.remove_if_exists(&segment_path(dir, kind))?;
+            files.remove_if_exists(&dir.join(LogFileName { kind, state }.to_string()))?;
         }
         Ok(())
     }

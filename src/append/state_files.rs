@@ -5,14 +5,14 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::error::Error;
+use super::error::{Error, LoadError};
 use super::files::Files;
 use super::local_log::LocalLog;
 use super::segment::segment_path;
 use crate::format::control_record::EndTransactionMarker;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::producer_snapshot::{self, ProducerSnapshot, ProducerSnapshotEntry};
-use crate::log::batches::Batch;
+use crate::log::log_input_stream::StreamBatch;
 use crate::state::rebuild::BatchVisitor;
 use crate::state::{ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets};
 
@@ -24,12 +24,17 @@ pub(super) fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
 /// The snapshots in a directory (`ProducerStateManager.listSnapshotFiles`).
 pub(super) fn list_snapshots(files: &Files, dir: &Path) -> Result<SnapshotOffsets, Error> {
     let mut offsets = Vec::new();
+    let suffix = ".snapshot";
     for name in files.list(dir)? {
-        let name = LogFileName::parse(&name.to_string_lossy());
+        let text = name.to_string_lossy();
+        let name = LogFileName::parse(&text);
         if let LogFileKind::ProducerSnapshot(offset) = name.kind
             && name.state == FileState::Live
         {
             offsets.push(offset);
+        } else if text.ends_with(suffix) {
+            let path = dir.join(&*text);
+            return Err(LoadError::FileName { path }.into());
         }
     }
     Ok(offsets.into_iter().collect())
@@ -92,15 +97,31 @@ pub(super) fn take_snapshot(
     }
 }
 
-/// What a control batch says, as far as the state asks.
-pub(super) fn marker_of(batch: &Batch<'_>) -> Result<Option<EndTransactionMarker>, Error> {
-    let first = batch.control_record()?;
-    Ok(first.and_then(|first| {
-        Some(EndTransactionMarker {
-            control_type: first.control_type,
-            coordinator_epoch: first.coordinator_epoch?,
-        })
-    }))
+/// What a control batch of a producer says, as far as the state asks
+/// (`ProducerAppendInfo.append`).
+pub(super) fn marker_of(
+    path: &Path,
+    batch: &StreamBatch<'_>,
+) -> Result<Option<EndTransactionMarker>, Error> {
+    let Some(batch) = batch.as_default() else {
+        return Ok(None);
+    };
+    let header = batch.header;
+    let has_record = header.attributes().is_control() && header.records_count() != 0;
+    if !has_record || !header.has_producer_id() {
+        return Ok(None);
+    }
+    let (path, position) = (path.to_owned(), batch.position);
+    match EndTransactionMarker::decode_batch(&batch.records()?) {
+        Ok(Some(marker)) => Ok(Some(marker)),
+        Ok(None) => Err(LoadError::NotAMarker { path, position }.into()),
+        Err(source) => Err(LoadError::Marker {
+            path,
+            position,
+            source,
+        }
+        .into()),
+    }
 }
 
 /// A log under rebuild.
@@ -116,7 +137,9 @@ impl ProducerStateLog for StateFiles<'_> {
     }
 
     fn read_snapshot(&mut self, offset: i64) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
-        read_snapshot(&self.log.files, &self.log.dir, offset)
+        let rows = read_snapshot(&self.log.files, &self.log.dir, offset)?;
+        self.log.trace.snapshot_read(offset, rows.is_some());
+        Ok(rows)
     }
 
     fn delete_snapshot(&mut self, offset: i64) -> Result<(), Error> {
@@ -149,13 +172,15 @@ impl ProducerStateLog for StateFiles<'_> {
         let Some(start) = segment.translate_offset(start_offset)? else {
             return Ok(());
         };
-        segment.for_each_batch(start.position, |batch| {
-            if batch.position >= end {
-                return Ok(ControlFlow::Break(()));
+        let path = segment.path().to_owned();
+        let read_to = segment.for_each_batch(start.position, end, |batch| {
+            if let Some(batch_of_2) = batch.as_default() {
+                each(batch_of_2.header, marker_of(&path, batch)?)?;
             }
-            each(batch.header, marker_of(batch)?)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        let trace = &mut self.log.trace;
+        trace.replayed_bytes += read_to.saturating_sub(start.position);
         Ok(())
     }
 }

@@ -395,13 +395,18 @@ impl<'w> Batch<'w> {
     ) -> Option<Self> {
         let end = position.checked_add(header.size_in_bytes())?;
         let is_whole = header.batch_length() >= MIN_BATCH_LENGTH && end <= file.len();
+        is_whole.then(|| Self::at(file, position, header))
+    }
+
+    /// The batch of that header, whose bytes are all in the file.
+    pub(super) fn at(file: &'w MappedFile, position: u64, header: &'w RecordBatchHeader) -> Self {
         let map = file.mapped().unwrap_or_default();
-        is_whole.then_some(Self {
+        Self {
             header,
             position,
             at_hand: slice_at(map, position, usize::MAX),
             file,
-        })
+        }
     }
 
     /// Bytes of the whole batch; they are all in the file.
@@ -554,6 +559,21 @@ pub struct LegacyEntry<'w> {
 }
 
 impl<'w> LegacyEntry<'w> {
+    /// The entry of that header, whose bytes are all in the file; `head` are the first of them.
+    pub(super) fn at(
+        file: &'w MappedFile,
+        position: u64,
+        header: &'w LegacyRecordHeader,
+        head: &'w [u8],
+    ) -> Self {
+        Self {
+            header,
+            position,
+            head,
+            file,
+        }
+    }
+
     /// All bytes of the entry. Borrowed where the file is mapped.
     ///
     /// # Errors

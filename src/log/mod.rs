@@ -10,6 +10,7 @@ pub mod damage;
 mod error;
 mod held_files;
 pub mod log_dir;
+pub mod log_input_stream;
 pub mod mapped_file;
 pub mod overlay;
 pub mod partition_dir;

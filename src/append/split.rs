@@ -1,0 +1,90 @@
+//! A segment whose offsets are too far apart for its index, in pieces that are not.
+//!
+//! Decides `LocalLog.splitOverflowedSegment`, `LocalLog.replaceSegments`.
+
+use super::error::{Error, LoadError};
+use super::local_log::{Background, LocalLog};
+use super::segment::LogSegment;
+use crate::format::file_name::FileState;
+
+/// Splits the segment, which was taken out of the log if `was_in`, and puts the pieces in its place. Returns the segments that are gone and have
+/// no piece of the same base offset.
+pub(super) fn split(
+    log: &mut LocalLog,
+    mut segment: LogSegment,
+    was_in: bool,
+    offset: i64,
+    background: &mut Background,
+) -> Result<Vec<i64>, Error> {
+    if !segment.has_overflow()? {
+        let path = segment.path().to_owned();
+        return Err(LoadError::NotSplit { path, offset }.into());
+    }
+    log.files
+        .because("offsets too far apart for one segment: split");
+    let pieces = pieces(log, &segment, background.now_ms)?;
+    replace(log, segment, was_in, pieces, background)
+}
+
+fn pieces(log: &LocalLog, segment: &LogSegment, now_ms: i64) -> Result<Vec<LogSegment>, Error> {
+    let mut pieces: Vec<LogSegment> = Vec::new();
+    let mut position = 0;
+    while position < segment.size() {
+        let mut first = None;
+        segment.for_each_batch(position, u64::MAX, |batch| {
+            first = Some(batch.base_offset());
+            Ok(std::ops::ControlFlow::Break(()))
+        })?;
+        let path = segment.path().to_owned();
+        let Some(base_offset) = first else {
+            return Err(LoadError::SplitEnd { path, position }.into());
+        };
+        let state = FileState::Cleaned;
+        LogSegment::delete_leftovers(&log.files, &log.dir, base_offset, state)?;
+        let LocalLog {
+            files, dir, config, ..
+        } = log;
+        let mut piece = LogSegment::open_as(files, dir, base_offset, state, config, now_ms, false)?;
+        let taken = piece.append_from(segment, position)?;
+        if taken == 0 {
+            return Err(LoadError::SplitForEver { path }.into());
+        }
+        position += taken;
+        pieces.push(piece);
+    }
+    for piece in &mut pieces {
+        piece.on_become_inactive()?;
+    }
+    Ok(pieces)
+}
+
+fn replace(
+    log: &mut LocalLog,
+    mut segment: LogSegment,
+    was_in: bool,
+    pieces: Vec<LogSegment>,
+    background: &mut Background,
+) -> Result<Vec<i64>, Error> {
+    let base_offset = segment.base_offset;
+    let bases: Vec<i64> = pieces.iter().map(|piece| piece.base_offset).collect();
+    let mut pieces = pieces;
+    for piece in pieces.iter_mut().rev() {
+        piece.change_file_suffixes(FileState::Swap)?;
+    }
+    let mut gone = Vec::new();
+    // While files are loaded a segment is taken in only once it is sound, and one that is not in
+    // yet is not deleted either, but written over.
+    if was_in {
+        segment.mark_deleted()?;
+        background.delete_later(segment.files(), &log.config);
+        if !bases.contains(&base_offset) {
+            gone.push(base_offset);
+        }
+    }
+    for mut piece in pieces {
+        piece.change_file_suffixes(FileState::Live)?;
+        log.segments.insert(piece.base_offset, piece);
+    }
+    log.files.sync_dir(&log.dir)?;
+    Ok(gone)
+}

@@ -20,13 +20,28 @@ pub enum Error {
     Rejected(#[from] Rejection),
     /// Files that the broker does not start with.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(Box<LoadError>),
     /// The files could not be read or written. The log is of no use afterwards.
     #[error(transparent)]
     Files(#[from] log::Error),
 }
 
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        Self::Load(Box::new(error))
+    }
+}
+
 impl Error {
+    /// What stops a broker as it loads the files, if it is that.
+    #[must_use]
+    pub fn load_error(&self) -> Option<&LoadError> {
+        match self {
+            Self::Load(error) => Some(error),
+            Self::Refused(_) | Self::Rejected(_) | Self::Files(_) => None,
+        }
+    }
+
     /// An I/O error on `path`.
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         Self::Files(log::Error::io(path, source))
@@ -102,6 +117,34 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
     },
+    /// A line of `leader-epoch-checkpoint` with a word that is no number.
+    #[error("{}: {source}", path.display())]
+    CheckpointNumber {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// A `partition.metadata` that is cut off, or whose id is none.
+    #[error("{}: {source}", path.display())]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: DecodeError,
+        /// Simple name of the exception.
+        exception: &'static str,
+    },
+    /// An index that holds more than `segment.index.bytes` (`AbstractIndex.resize`).
+    #[error("{}: {entries} bytes of entries do not fit segment.index.bytes, {max}", path.display())]
+    IndexTooLarge {
+        /// The index.
+        path: PathBuf,
+        /// Bytes of its entries, zeros too.
+        entries: u64,
+        /// The size it is to have.
+        max: u64,
+    },
     /// A segment of 2 GiB or more (`FileRecords`).
     #[error("{}: {size} bytes, more than a segment may have", path.display())]
     SegmentTooLarge {
@@ -164,7 +207,11 @@ impl LoadError {
             | Self::SegmentTooLarge { .. }
             | Self::TransactionIndexVersion { .. } => "KafkaException",
             Self::Marker { .. } => "InvalidRecordException",
-            Self::NotAMarker { .. } | Self::NotSplit { .. } => "IllegalArgumentException",
+            Self::CheckpointNumber { .. } => "NumberFormatException",
+            Self::Metadata { exception, .. } => exception,
+            Self::NotAMarker { .. } | Self::NotSplit { .. } | Self::IndexTooLarge { .. } => {
+                "IllegalArgumentException"
+            }
             Self::FileName { path } => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if name.contains('.') {

@@ -57,12 +57,21 @@ impl Files {
 
     /// Names of the regular files in `dir`, sorted.
     pub(super) fn list(&self, dir: &Path) -> Result<Vec<OsString>, Error> {
+        self.list_with(dir, "")
+    }
+
+    /// The same of those that end in `suffix`.
+    pub(super) fn list_with(&self, dir: &Path, suffix: &str) -> Result<Vec<OsString>, Error> {
+        let ends = |name: &OsStr| name.as_encoded_bytes().ends_with(suffix.as_bytes());
         match self {
             Self::Disk => {
                 let io = |source| Error::io(dir, source);
                 let mut names = Vec::new();
                 for entry in fs::read_dir(dir).map_err(io)? {
                     let entry = entry.map_err(io)?;
+                    if !ends(&entry.file_name()) {
+                        continue;
+                    }
                     // Follows links, as a broker does.
                     if fs::metadata(entry.path()).is_ok_and(|it| it.is_file()) {
                         names.push(entry.file_name());
@@ -73,7 +82,8 @@ impl Files {
             }
             Self::Overlay(overlay) => {
                 let overlay = locked(overlay);
-                Ok(overlay.files().map(|(name, _)| name.to_owned()).collect())
+                let names = overlay.names().filter(|name| ends(name));
+                Ok(names.map(OsStr::to_owned).collect())
             }
         }
     }

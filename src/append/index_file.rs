@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Error, Rejection};
+use super::error::{Error, LoadError, Rejection};
 use super::files::{Files, OpenFile};
 
 /// An open index file whose entries have `SIZE` bytes.
@@ -100,8 +100,16 @@ impl<const SIZE: usize> IndexFile<SIZE> {
         if rounded != self.length {
             self.file.set_len(&self.path, rounded as u64)?;
             self.length = rounded;
-            // Kafka cannot hold more entries than the map has room for.
-            self.entries.truncate(rounded / SIZE);
+            // The file has been cut when Kafka finds that its place is no longer in it.
+            let used = self.entries.len() * SIZE;
+            if used > rounded {
+                return Err(LoadError::IndexTooLarge {
+                    path: self.path.clone(),
+                    entries: used as u64,
+                    max: rounded as u64,
+                }
+                .into());
+            }
         }
         Ok(())
     }

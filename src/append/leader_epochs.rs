@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Error, Rejection};
+use super::error::{Error, LoadError, Rejection};
 use super::files::Files;
+use crate::error::DecodeError;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 use crate::log;
@@ -37,16 +38,23 @@ impl LeaderEpochs {
             epochs: state::LeaderEpochs::default(),
         };
         if !bytes.is_empty() {
-            let read =
-                LeaderEpochCheckpoint::decode(&bytes).map_err(|source| log::Error::Decode {
-                    path: epochs.path.clone(),
-                    source,
-                })?;
+            let read = LeaderEpochCheckpoint::decode(&bytes);
+            let read = read.map_err(|source| epochs.unreadable(source))?;
             for entry in read.entries {
                 epochs.put(entry)?;
             }
         }
         Ok(epochs)
+    }
+
+    /// A word that is no number is not caught where the rest is, and stops the broker
+    /// (`LeaderEpochCheckpointFile.Formatter.fromString`).
+    fn unreadable(&self, source: DecodeError) -> Error {
+        let path = self.path.clone();
+        match source.field {
+            "epoch" | "startOffset" => LoadError::CheckpointNumber { path, source }.into(),
+            _ => log::Error::Decode { path, source }.into(),
+        }
     }
 
     /// The entries, ascending.

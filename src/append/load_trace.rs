@@ -1,5 +1,10 @@
 //! What loading a log has read, and what it has decided that leaves no trace in the files.
 
+/// Why whole segments are deleted that nobody has replaced: their records are lost.
+pub(super) const SEGMENT_LOST: &str = "a segment before it lost bytes in recovery";
+/// The same of a whole log.
+pub(super) const ENDS_BELOW_START: &str = "the log ends below its checkpointed start";
+
 /// What was read as a log was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LoadTrace {

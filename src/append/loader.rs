@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::error::{Error, LoadError, Rejection};
 use super::leader_epochs::LeaderEpochs;
 use super::leftovers::{self, SegmentFile};
-use super::load_trace::RecoveredSegment;
+use super::load_trace::{self, RecoveredSegment};
 use super::local_log::{Background, LocalLog};
 use super::scheduler::Task;
 use super::segment::{LogSegment, segment_path};
@@ -113,9 +113,12 @@ impl LogLoader<'_> {
             log_start_offset,
             last_offset: next_offset,
             reload_from_clean_shutdown: clean,
-            expiration: Some(self.expiration()),
+            expiration: self.expiration(),
         };
-        let mut files = StateFiles { log: self.log };
+        let mut files = StateFiles {
+            log: self.log,
+            rebuild: &rebuild,
+        };
         rebuild_producer_state(self.manager, &mut files, &rebuild)?;
         self.log.set_recovery_point(recovery_point);
         self.log.update_log_end_offset(next_offset);
@@ -131,11 +134,12 @@ impl LogLoader<'_> {
         ))
     }
 
-    fn expiration(&self) -> Expiration {
-        Expiration {
-            now_ms: self.background.now_ms,
+    fn expiration(&self) -> Option<Expiration> {
+        let background = &self.background;
+        background.has_clock.then(|| Expiration {
+            now_ms: background.now_ms,
             producer_id_expiration_ms: i64::from(self.log.config.producer_id_expiration_ms),
-        }
+        })
     }
 
     /// Runs a part of loading, splits the segment it stops at, and runs it again
@@ -218,9 +222,12 @@ impl LogLoader<'_> {
             log_start_offset: self.checkpointed.log_start_offset,
             last_offset: base_offset,
             reload_from_clean_shutdown: false,
-            expiration: Some(self.expiration()),
+            expiration: self.expiration(),
         };
-        let mut files = StateFiles { log: self.log };
+        let mut files = StateFiles {
+            log: self.log,
+            rebuild: &rebuild,
+        };
         rebuild_producer_state(&mut manager, &mut files, &rebuild)?;
         Ok(manager)
     }
@@ -291,7 +298,7 @@ impl LogLoader<'_> {
             let marker = match marker_of(segment.path(), batch) {
                 Ok(marker) => marker,
                 // It counts as good bytes, but is the last.
-                Err(Error::Load(LoadError::Marker { .. })) => {
+                Err(error) if matches!(error.load_error(), Some(LoadError::Marker { .. })) => {
                     problem = "behind a marker that is not readable";
                     return Ok(ControlFlow::Break(()));
                 }
@@ -304,10 +311,12 @@ impl LogLoader<'_> {
         });
         match read {
             Ok(_) => Ok((valid_bytes, problem)),
-            Err(Error::Load(LoadError::CorruptRecord { .. })) => {
-                Ok((valid_bytes, "a size field that no batch has"))
-            }
-            Err(error) => Err(error),
+            Err(error) => match error.load_error() {
+                Some(LoadError::CorruptRecord { .. }) => {
+                    Ok((valid_bytes, "a size field that no batch has"))
+                }
+                Some(_) | None => Err(error),
+            },
         }
     }
 
@@ -366,9 +375,7 @@ impl LogLoader<'_> {
             self.log.segments.insert(base_offset, segment);
             if truncated > 0 {
                 let rest: Vec<i64> = unflushed.collect();
-                self.log
-                    .files
-                    .because("a segment before it lost bytes in recovery");
+                self.log.files.because(load_trace::SEGMENT_LOST);
                 self.log.remove_and_delete(&rest, self.background)?;
                 self.delete_snapshots_of(&rest)?;
                 break;
@@ -397,12 +404,11 @@ impl LogLoader<'_> {
             return Ok(Some(log_end_offset));
         }
         self.log.trace.ended_below_start = Some(log_end_offset);
-        self.log
-            .files
-            .because("the log ends below its checkpointed start");
+        self.log.files.because(load_trace::ENDS_BELOW_START);
         let all: Vec<i64> = self.log.segments.keys().copied().collect();
+        // Kafka would rename their snapshots as well, but looks for the segments where it has just
+        // taken them out; the snapshots go at once, below.
         self.log.remove_and_delete(&all, self.background)?;
-        self.delete_snapshots_of(&all)?;
         self.epochs.clear()?;
         for offset in self.manager.truncate_fully_and_start_at(log_start_offset) {
             let path = snapshot_path(&self.log.dir, offset);
@@ -420,7 +426,9 @@ fn overflow_or(error: Error, segment: LogSegment, was_in: bool) -> Stopped {
             was_in,
             offset,
         },
-        other => Stopped::Failed(other),
+        Error::Rejected(_) | Error::Refused(_) | Error::Load(_) | Error::Files(_) => {
+            Stopped::Failed(error)
+        }
     }
 }
 

@@ -20,6 +20,8 @@ use crate::state::{LogOffsetMetadata, LogOffsets};
 #[derive(Debug)]
 pub(super) struct Background {
     pub(super) now_ms: i64,
+    /// Whether that is a time: without one nothing is too old.
+    pub(super) has_clock: bool,
     pub(super) scheduler: Scheduler,
 }
 

@@ -16,13 +16,15 @@
 //! | what is configured | [`config`] |
 //! | what of a batch is checked and changed | `analyze`, `validator` |
 //! | when is a segment full, when is it indexed | `segment`, `indexes` |
-//! | what happens at a start | `loader` |
+//! | what happens at a start | `loader`, `leftovers`, `split` |
+//! | what would happen at a start | [`dry_run`] |
 //! | a whole story in a file, as `kseg write` reads it | [`scenario`] |
 //!
 //! Names are those of `org.apache.kafka.storage.internals.log` in Kafka 4.3.1.
 
 mod analyze;
 pub mod config;
+pub mod dry_run;
 pub mod error;
 mod files;
 mod index_file;

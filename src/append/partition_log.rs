@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::analyze::{Analysis, Analyze, BatchesIn, records_of};
 use super::config::LogConfig;
-use super::error::{Error, Rejection};
+use super::error::{Error, LoadError, Rejection};
 use super::files::Files;
 use super::leader_epochs::LeaderEpochs;
 use super::loader::{Checkpointed, LogLoader, rename_snapshots_of};
@@ -15,6 +15,7 @@ use super::scheduler::{Scheduler, Task};
 use super::segment::RollParams;
 use super::state_files::{StateFiles, list_snapshots, snapshot_path, take_snapshot};
 use super::validator::{LogValidator, Validated, Validation};
+use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::AbortedTxn;
 use crate::format::control_record::EndTransactionMarker;
@@ -23,6 +24,7 @@ use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::leader_epoch_checkpoint::EpochEntry;
 use crate::format::partition_metadata::{self, PartitionMetadata};
 use crate::format::record_batch::{RecordBatchHeader, TimestampType};
+use crate::format::text;
 use crate::log;
 use crate::state::append_check::Validated as ValidatedState;
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
@@ -104,21 +106,26 @@ impl PartitionLog {
         topic_id: Option<KafkaUuid>,
         now_ms: i64,
     ) -> Result<Self, Error> {
+        let now_ms = Some(now_ms);
         Self::open_in(Files::Disk, dir, config, checkpointed, topic_id, now_ms)
     }
 
-    /// As [`PartitionLog::open`], where `files` says the files are.
+    /// As [`PartitionLog::open`], where `files` says the files are. Without a clock no producer is
+    /// forgotten for its age.
     pub(super) fn open_in(
         files: Files,
         dir: &Path,
         config: LogConfig,
         checkpointed: Checkpointed,
         topic_id: Option<KafkaUuid>,
-        now_ms: i64,
+        now_ms: Option<i64>,
     ) -> Result<Self, Error> {
         files.create_dir_all(dir)?;
+        let has_clock = now_ms.is_some();
+        let now_ms = now_ms.unwrap_or(0);
         let mut background = Background {
             now_ms,
+            has_clock,
             scheduler: Scheduler::default(),
         };
         let mut epochs = LeaderEpochs::open(&files, dir, config.fsync)?;
@@ -173,7 +180,7 @@ impl PartitionLog {
         match self.log.files.read(&path)? {
             Some(bytes) => {
                 let read = PartitionMetadata::decode(&bytes);
-                let read = read.map_err(|source| log::Error::Decode { path, source })?;
+                let read = read.map_err(|source| unreadable_metadata(path, source))?;
                 self.topic_id = Some(read.topic_id);
             }
             None => {
@@ -308,15 +315,30 @@ impl PartitionLog {
     /// If a task fails.
     pub fn run_due_tasks(&mut self) -> Result<(), Error> {
         while let Some(task) = self.background.scheduler.take_due(self.background.now_ms) {
-            match task {
-                Task::ExpireProducers => self.remove_expired_producers(self.background.now_ms),
-                Task::FlushMetadata => self.maybe_flush_metadata()?,
-                Task::FlushLog { offset } => self.log.flush(offset, false)?,
-                Task::WriteLeaderEpochs => self.epochs.write()?,
-                Task::DeleteFiles(files) => {
-                    for file in files {
-                        self.log.files.remove_if_exists(&file)?;
-                    }
+            self.run(task)?;
+        }
+        Ok(())
+    }
+
+    /// Runs all that is done once, as if the time for it had come, and leaves the clock as it is.
+    pub(super) fn finish_tasks(&mut self) -> Result<(), Error> {
+        while let Some(task) = self.background.scheduler.take_once() {
+            self.run(task)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, task: Task) -> Result<(), Error> {
+        match task {
+            Task::ExpireProducers => self.remove_expired_producers(self.background.now_ms),
+            Task::FlushMetadata => self.maybe_flush_metadata()?,
+            Task::FlushLog { offset } => self.log.flush(offset, false)?,
+            Task::WriteLeaderEpochs => self.epochs.write()?,
+            Task::DeleteFiles(files) => {
+                // Why they go was said when they were given the suffix.
+                self.log.files.because("");
+                for file in files {
+                    self.log.files.remove_if_exists(&file)?;
                 }
             }
         }
@@ -744,9 +766,15 @@ impl PartitionLog {
             log_start_offset: self.offsets.log_start_offset(),
             last_offset,
             reload_from_clean_shutdown: false,
-            expiration: Some(self.expiration(self.background.now_ms)),
+            expiration: self
+                .background
+                .has_clock
+                .then(|| self.expiration(self.background.now_ms)),
         };
-        let mut files = StateFiles { log: &mut self.log };
+        let mut files = StateFiles {
+            log: &mut self.log,
+            rebuild: &rebuild,
+        };
         rebuild_producer_state(&mut self.manager, &mut files, &rebuild)
     }
 
@@ -777,6 +805,26 @@ impl PartitionLog {
         self.background.scheduler = Scheduler::default();
         Ok(())
     }
+}
+
+/// A line that is missing and an id that is none are not caught where the rest is, and stop the
+/// broker (`PartitionMetadataReadBuffer.read`, `Uuid.fromString`).
+fn unreadable_metadata(path: PathBuf, source: DecodeError) -> Error {
+    let is_missing = matches!(&source.kind, DecodeErrorKind::Text(it) if it == text::ENDS_BEFORE);
+    // A line that has its two halves has an id that does not parse.
+    let is_bad_id = source.field == "topic_id"
+        && matches!(&source.kind, DecodeErrorKind::Line { text, .. } if text.split(": ").count() == 2);
+    let exception = match (is_missing, is_bad_id) {
+        (true, _) => "NullPointerException",
+        (false, true) => "IllegalArgumentException",
+        (false, false) => return log::Error::Decode { path, source }.into(),
+    };
+    LoadError::Metadata {
+        path,
+        source,
+        exception,
+    }
+    .into()
 }
 
 fn nothing(analysis: &Analysis, log_start_offset: i64) -> Appended {

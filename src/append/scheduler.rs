@@ -71,6 +71,17 @@ impl Scheduler {
         }
     }
 
+    /// The next task that is run once, due or not.
+    pub(super) fn take_once(&mut self) -> Option<Task> {
+        let (index, _) = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| task.period_ms.is_none())
+            .min_by_key(|(_, task)| (task.due_ms, task.order))?;
+        Some(self.tasks.swap_remove(index).task)
+    }
+
     /// The next task that is due; one that comes again is put back by this.
     pub(super) fn take_due(&mut self, now_ms: i64) -> Option<Task> {
         let (index, next) = self

@@ -123,7 +123,6 @@ impl LogSegment {
     }
 
     /// As [`LogSegment::open`], with files that have the suffix of `state`.
-    #[expect(clippy::too_many_arguments, reason = "as many as LogSegment.open has")]
     pub(super) fn open_as(
         files: &Files,
         dir: &Path,

@@ -22,12 +22,24 @@ pub(super) fn split(
     }
     log.files
         .because("offsets too far apart for one segment: split");
-    let pieces = pieces(log, &segment, background.now_ms)?;
+    let mut pieces = Vec::new();
+    if let Err(error) = cut(log, &segment, &mut pieces, background.now_ms) {
+        for base_offset in pieces.iter().map(|piece| piece.base_offset) {
+            let state = FileState::Cleaned;
+            LogSegment::delete_leftovers(&log.files, &log.dir, base_offset, state)?;
+        }
+        return Err(error);
+    }
     replace(log, segment, was_in, pieces, background)
 }
 
-fn pieces(log: &LocalLog, segment: &LogSegment, now_ms: i64) -> Result<Vec<LogSegment>, Error> {
-    let mut pieces: Vec<LogSegment> = Vec::new();
+/// Copies the segment into pieces, which bear `.cleaned` until they are complete.
+fn cut(
+    log: &LocalLog,
+    segment: &LogSegment,
+    pieces: &mut Vec<LogSegment>,
+    now_ms: i64,
+) -> Result<(), Error> {
     let mut position = 0;
     while position < segment.size() {
         let mut first = None;
@@ -44,18 +56,20 @@ fn pieces(log: &LocalLog, segment: &LogSegment, now_ms: i64) -> Result<Vec<LogSe
         let LocalLog {
             files, dir, config, ..
         } = log;
-        let mut piece = LogSegment::open_as(files, dir, base_offset, state, config, now_ms, false)?;
-        let taken = piece.append_from(segment, position)?;
+        let piece = LogSegment::open_as(files, dir, base_offset, state, config, now_ms, false)?;
+        pieces.push(piece);
+        let taken = match pieces.last_mut() {
+            Some(piece) => piece.append_from(segment, position)?,
+            None => 0,
+        };
         if taken == 0 {
             return Err(LoadError::SplitForEver { path }.into());
         }
         position += taken;
-        pieces.push(piece);
     }
-    for piece in &mut pieces {
-        piece.on_become_inactive()?;
-    }
-    Ok(pieces)
+    pieces
+        .iter_mut()
+        .try_for_each(LogSegment::on_become_inactive)
 }
 
 fn replace(

@@ -13,7 +13,7 @@ use crate::format::control_record::EndTransactionMarker;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::producer_snapshot::{self, ProducerSnapshot, ProducerSnapshotEntry};
 use crate::log::log_input_stream::StreamBatch;
-use crate::state::rebuild::BatchVisitor;
+use crate::state::rebuild::{BatchVisitor, Rebuild};
 use crate::state::{ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets};
 
 /// The path of a snapshot.
@@ -25,7 +25,7 @@ pub(super) fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
 pub(super) fn list_snapshots(files: &Files, dir: &Path) -> Result<SnapshotOffsets, Error> {
     let mut offsets = Vec::new();
     let suffix = ".snapshot";
-    for name in files.list(dir)? {
+    for name in files.list_with(dir, suffix)? {
         let text = name.to_string_lossy();
         let name = LogFileName::parse(&text);
         if let LogFileKind::ProducerSnapshot(offset) = name.kind
@@ -127,6 +127,7 @@ pub(super) fn marker_of(
 /// A log under rebuild.
 pub(super) struct StateFiles<'a> {
     pub(super) log: &'a mut LocalLog,
+    pub(super) rebuild: &'a Rebuild,
 }
 
 impl ProducerStateLog for StateFiles<'_> {
@@ -144,6 +145,20 @@ impl ProducerStateLog for StateFiles<'_> {
 
     fn delete_snapshot(&mut self, offset: i64) -> Result<(), Error> {
         let path = snapshot_path(&self.log.dir, offset);
+        let is_corrupt = self.log.trace.snapshots_corrupt.last() == Some(&offset);
+        let Rebuild {
+            log_start_offset,
+            last_offset,
+            ..
+        } = self.rebuild;
+        let reason = if is_corrupt {
+            "not readable as a snapshot".to_owned()
+        } else if offset > *last_offset {
+            format!("above {last_offset}, up to where producers are known: rebuilt from there")
+        } else {
+            format!("not above the log start {log_start_offset}")
+        };
+        self.log.files.because(&reason);
         self.log.files.remove_if_exists(&path)
     }
 
@@ -151,6 +166,7 @@ impl ProducerStateLog for StateFiles<'_> {
         let LocalLog {
             files, dir, config, ..
         } = &*self.log;
+        files.because("producer state at the base of one of the last two segments or the log end");
         write_snapshot(files, dir, offset, manager, config.fsync)
     }
 

@@ -35,7 +35,7 @@ pub mod varint;
 
 mod index_rows;
 mod sentinel;
-mod text;
+pub(crate) mod text;
 
 pub use index_rows::IndexRows;
 pub use sentinel::{

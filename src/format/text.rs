@@ -7,6 +7,9 @@ use std::str::FromStr;
 
 use crate::error::{DecodeError, DecodeErrorKind};
 
+/// What is said of a line that is not there.
+pub(crate) const ENDS_BEFORE: &str = "the file ends before it";
+
 /// A line with its place in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
@@ -86,7 +89,7 @@ impl<'a> Lines<'a> {
         let end = self.text.len() as u64;
         let structure = self.structure;
         self.next().ok_or_else(|| {
-            let kind = DecodeErrorKind::Text("the file ends before it".to_owned());
+            let kind = DecodeErrorKind::Text(ENDS_BEFORE.to_owned());
             DecodeError::new(structure, field, end, kind)
         })
     }

@@ -82,6 +82,8 @@ pub struct Overlay {
     original: Vec<(OsString, u64)>,
     /// Why a file was changed last.
     reasons: BTreeMap<FileId, Arc<str>>,
+    /// Why a file has another name.
+    rename_reasons: BTreeMap<FileId, Arc<str>>,
     reason: Arc<str>,
 }
 
@@ -95,6 +97,7 @@ impl Overlay {
             names: BTreeMap::new(),
             original: Vec::new(),
             reasons: BTreeMap::new(),
+            rename_reasons: BTreeMap::new(),
             reason: "".into(),
         };
         for (name, len) in files {
@@ -120,6 +123,11 @@ impl Overlay {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The names of the files, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &OsStr> {
+        self.names.keys().map(OsString::as_os_str)
     }
 
     /// The names of the files, sorted, with their sizes; an open index has its full length.
@@ -171,6 +179,7 @@ impl Overlay {
         };
         self.names.insert(to.to_owned(), id);
         self.note(id);
+        self.rename_reasons.insert(id, Arc::clone(&self.reason));
         true
     }
 
@@ -378,7 +387,14 @@ impl Overlay {
         for (index, (name, size)) in self.original.iter().enumerate() {
             let id = FileId(index);
             let mut push = |id: FileId, name: &OsStr, change: Change| {
-                found.push((name.to_owned(), change, self.reason(id).to_owned()));
+                let reason = match &change {
+                    Change::Renamed { .. } => self.rename_reasons.get(&id).map_or("", |it| it),
+                    Change::Removed
+                    | Change::Cut { .. }
+                    | Change::Rewritten { .. }
+                    | Change::Made { .. } => self.reason(id),
+                };
+                found.push((name.to_owned(), change, reason.to_owned()));
             };
             match (ids.get(&id), self.names.get(name)) {
                 (Some(now), _) if *now == name.as_os_str() => {
@@ -408,6 +424,26 @@ impl Overlay {
                 let size_in_bytes = self.content(*id).data_len();
                 let change = Change::Made { size_in_bytes };
                 found.push((name.clone(), change, self.reason(*id).to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The names that stand for other bytes than before, of those that `is_wanted` picks and that
+    /// were there before. Zeros at the end do not count.
+    ///
+    /// # Errors
+    /// If a file on the disk cannot be read.
+    pub fn rewritten(&self, is_wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, Error> {
+        let mut found = Vec::new();
+        for (index, (name, size)) in self.original.iter().enumerate() {
+            let (true, Some(now)) = (is_wanted(name), self.names.get(name)) else {
+                continue;
+            };
+            let room = |_: &OsStr| true;
+            let change = self.content_change(FileId(index), *now, *size, &room)?;
+            if matches!(change, Some(Change::Rewritten { .. })) {
+                found.push(name.clone());
             }
         }
         Ok(found)

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::held_files::HeldFiles;
 use super::mapped_file::MappedFile;
+use super::overlay::Overlay;
 use super::{Error, Io};
 use crate::format::file_name::{
     FileState, LogFileKind, LogFileName, PartitionDirName, PartitionDirStatus,
@@ -29,6 +31,8 @@ pub struct PartitionDir {
     pub(super) held: HeldFiles,
     /// Whether these are all the files of the directory, not those of one segment alone.
     pub is_whole: bool,
+    /// The directory as it would be, if these are not the files on the disk.
+    pub(super) overlay: Option<Arc<Overlay>>,
 }
 
 /// One file of a directory.
@@ -72,21 +76,38 @@ impl PartitionDir {
     /// # Errors
     /// If it cannot be listed.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let mut files = list_files(path)?;
+        Ok(Self::of_files(path, list_files(path)?, None))
+    }
+
+    /// The directory as it would be. Files are opened as they would be, all else is as on the disk.
+    #[must_use]
+    pub fn of_overlay(overlay: Arc<Overlay>) -> Self {
+        let files = overlay.files_without_room();
+        let files = files.map(|(name, size_in_bytes)| FileEntry {
+            file_name: name.to_owned(),
+            parsed: LogFileName::parse(&name.to_string_lossy()),
+            size_in_bytes,
+        });
+        let (path, files) = (overlay.dir().to_owned(), files.collect());
+        Self::of_files(&path, files, Some(overlay))
+    }
+
+    fn of_files(path: &Path, mut files: Vec<FileEntry>, overlay: Option<Arc<Overlay>>) -> Self {
         files.sort_by(|a, b| {
             order(&a.parsed)
                 .cmp(&order(&b.parsed))
                 .then_with(|| a.file_name.cmp(&b.file_name))
         });
         let segments = segments(&files);
-        Ok(Self {
+        Self {
             path: path.to_owned(),
             name: parse_name(path),
             files,
             segments,
             held: HeldFiles::default(),
             is_whole: true,
-        })
+            overlay,
+        }
     }
 
     /// Lists the directory and keeps its files open, so that all of them are of one moment,
@@ -174,6 +195,10 @@ impl PartitionDir {
     /// # Errors
     /// If it is there and cannot be opened.
     pub fn open_file(&self, entry: &FileEntry, io: Io) -> Result<Option<MappedFile>, Error> {
+        if let Some(overlay) = &self.overlay {
+            let id = overlay.find(&entry.file_name);
+            return id.map(|id| overlay.open(id)).transpose();
+        }
         let path = self.file_path(entry);
         let held = self.held.get(entry);
         let opened = match held.and_then(|held| Some((held.file.try_clone().ok()?, held.len))) {

@@ -18,6 +18,7 @@
 pub mod cases;
 pub mod dump_compare;
 pub mod kafka_dump;
+pub mod loading;
 pub mod partitions;
 
 use std::fs;

@@ -1,0 +1,519 @@
+//! What comes of a start, as a row that serialises.
+
+use serde::Serialize;
+
+use crate::append::error::Error;
+use crate::append::load_trace::LoadTrace;
+use crate::append::partition_log::PartitionLog;
+use crate::append::segment::LogSegment;
+use crate::format::NO_TIMESTAMP;
+use crate::format::aborted_txn::AbortedTxn;
+use crate::format::file_name::LogFileKind;
+use crate::log::overlay::{Change, Overlay};
+use crate::log::partition_dir::PartitionDir;
+use crate::state::ProducerStateEntry;
+
+/// How a broker starts: by `.kafka_cleanshutdown`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// The file is there: nothing is recovered.
+    Clean,
+    /// It is not: what may not be on the disk is read again.
+    Unclean,
+}
+
+impl Start {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Unclean => "unclean",
+        }
+    }
+}
+
+/// What a start would make of one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RecoverRow {
+    /// Path of the directory.
+    pub path: String,
+    /// Topic, as the directory's name says.
+    pub topic: Option<String>,
+    /// Partition number, as the directory's name says.
+    pub partition: Option<i32>,
+    /// `live`, `delete`, `future` or `stray`, as the directory's name says.
+    pub status: Option<&'static str>,
+    /// Which start this is.
+    pub start: Start,
+    /// Whether it is the one this directory would get.
+    pub applies: bool,
+    /// Whether the partition comes up.
+    pub loads: bool,
+    /// Why it does not.
+    pub error: Option<LoadFailure>,
+    /// Whether records that a consumer can read now cannot be read afterwards.
+    pub loses_data: bool,
+    /// Whether the broker forgets producers or open transactions that it can know of now.
+    pub loses_producer_state: bool,
+    /// What is lost.
+    pub losses: Losses,
+    /// First offset a consumer can read; null if the partition does not come up.
+    pub log_start_offset: Option<i64>,
+    /// The next offset that is given out.
+    pub log_end_offset: Option<i64>,
+    /// Where read_uncommitted stops once the leader has raised the high watermark to the log end: at
+    /// once if it is the only replica in sync, else when the others have caught up.
+    pub high_watermark: Option<i64>,
+    /// Where read_committed stops then.
+    pub last_stable_offset: Option<i64>,
+    /// The high watermark until then: the checkpointed one, within the log; null without one.
+    pub high_watermark_at_start: Option<i64>,
+    /// Where read_committed stops until then; null without a checkpointed high watermark.
+    pub last_stable_offset_at_start: Option<i64>,
+    /// The recovery point after loading.
+    pub recovery_point: Option<i64>,
+    /// From `recovery-point-offset-checkpoint`; null if it is not in there, which counts as 0.
+    pub recovery_point_checkpoint: Option<i64>,
+    /// From `log-start-offset-checkpoint`; null if it is not in there, which counts as 0.
+    pub log_start_offset_checkpoint: Option<i64>,
+    /// Every file removed, renamed, cut, made, or given other bytes.
+    pub actions: Vec<Action>,
+    /// Names of `.index` and `.timeindex` files whose entries change.
+    pub indexes_rewritten: Vec<String>,
+    /// The segments afterwards.
+    pub segments: Vec<Segment>,
+    /// The segments that are read batch by batch.
+    pub segments_recovered: Vec<RecoveredSegmentRow>,
+    /// The snapshot from which the state of producers is built first; null if there is none.
+    pub snapshot_offset: Option<i64>,
+    /// Snapshots that are not readable, and are deleted.
+    pub snapshots_corrupt: Vec<i64>,
+    /// The producers the broker knows afterwards, by id.
+    pub producers: Vec<Producer>,
+    /// Aborted transactions by the `.txnindex` files afterwards.
+    pub aborted_transactions: Vec<Aborted>,
+    /// Leader epochs afterwards.
+    pub leader_epochs: Vec<LeaderEpoch>,
+    /// Bytes of batches that are read.
+    pub bytes_to_read: u64,
+    /// What they are read for.
+    pub work: Work,
+    /// The files when the start is over, before what is deleted later is gone; the active
+    /// segment's indexes at full size.
+    pub files_after_start: Vec<FileSize>,
+    /// What an operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// Why a partition does not come up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoadFailure {
+    /// Simple name of Kafka's exception.
+    pub exception: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl LoadFailure {
+    /// Whether the whole broker stops, and not only the log directory goes offline.
+    #[must_use]
+    pub fn stops_broker(&self) -> bool {
+        self.exception != "KafkaStorageException"
+    }
+}
+
+/// What happens to one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Action {
+    /// What.
+    pub kind: ActionKind,
+    /// Name of the file.
+    pub file: String,
+    /// Its new size where it is cut, else null.
+    pub position: Option<u64>,
+    /// Why.
+    pub reason: String,
+    /// Its new name where it is renamed, else null.
+    pub to: Option<String>,
+    /// Its size afterwards where it is made or rewritten, without room set aside; else null.
+    #[serde(rename = "sizeInBytes")]
+    pub size_in_bytes: Option<u64>,
+}
+
+/// What happens to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ActionKind {
+    /// It is removed, at once or under the suffix `.deleted` a while later.
+    Remove,
+    /// It gets another name.
+    Rename,
+    /// It becomes shorter.
+    Cut,
+    /// It was not there.
+    Make,
+    /// It gets other bytes.
+    Rewrite,
+}
+
+impl ActionKind {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Remove => "remove",
+            Self::Rename => "rename",
+            Self::Cut => "cut",
+            Self::Make => "make",
+            Self::Rewrite => "rewrite",
+        }
+    }
+}
+
+impl Action {
+    pub(super) fn new(file: String, change: Change, reason: String) -> Self {
+        let (kind, position, to, size_in_bytes) = match change {
+            Change::Removed => (ActionKind::Remove, None, None, None),
+            Change::Renamed { to } => {
+                let to = to.to_string_lossy().into_owned();
+                (ActionKind::Rename, None, Some(to), None)
+            }
+            Change::Cut { size_in_bytes } => (ActionKind::Cut, Some(size_in_bytes), None, None),
+            Change::Made { size_in_bytes } => (ActionKind::Make, None, None, Some(size_in_bytes)),
+            Change::Rewritten { size_in_bytes } => {
+                (ActionKind::Rewrite, None, None, Some(size_in_bytes))
+            }
+        };
+        Self {
+            kind,
+            file,
+            position,
+            reason,
+            to,
+            size_in_bytes,
+        }
+    }
+}
+
+/// A segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Segment {
+    /// Base offset.
+    pub base_offset: i64,
+    /// Bytes of its `.log`.
+    pub size_in_bytes: u64,
+}
+
+/// A segment that is read batch by batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RecoveredSegmentRow {
+    /// Name of its `.log`.
+    pub file: String,
+    /// Bytes of it before.
+    pub size_in_bytes: u64,
+    /// Bytes that are cut off.
+    pub truncated_bytes: u64,
+    /// Why it is read.
+    pub reason: &'static str,
+}
+
+/// A file with its size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FileSize {
+    /// Its name.
+    pub file: String,
+    /// Its size.
+    pub size_in_bytes: u64,
+}
+
+/// What the bytes are read for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Work {
+    /// Segments that are recovered, checksums included.
+    pub recovered_bytes: u64,
+    /// Batches whose headers are read to build the state of producers.
+    pub replayed_bytes: u64,
+    /// Batches behind the last index entry whose headers are read to find the log end, where the
+    /// segment was not recovered.
+    pub tail_bytes: u64,
+}
+
+/// A producer the broker knows, with the keys of `kseg producers`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Producer {
+    /// Producer id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// Epoch of the coordinator that wrote its last marker; null if none did.
+    pub coordinator_epoch: Option<i32>,
+    /// First sequence that is remembered; null if no batch is.
+    pub first_sequence: Option<i32>,
+    /// Last sequence.
+    pub last_sequence: Option<i32>,
+    /// Last offset of its last batch.
+    pub last_offset: Option<i64>,
+    /// Time of its last batch or marker in milliseconds.
+    pub last_timestamp: Option<i64>,
+    /// First offset of its open transaction.
+    pub current_txn_first_offset: Option<i64>,
+    /// The batches that are remembered, oldest first.
+    pub batch_metadata: Vec<Batch>,
+}
+
+/// A remembered batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Batch {
+    /// First sequence.
+    pub first_seq: i32,
+    /// Last sequence.
+    pub last_seq: i32,
+    /// First offset.
+    pub first_offset: i64,
+    /// Last offset.
+    pub last_offset: i64,
+    /// Last offset less the first.
+    pub offset_delta: i32,
+    /// Its largest timestamp.
+    pub timestamp: i64,
+}
+
+impl From<&ProducerStateEntry> for Producer {
+    fn from(entry: &ProducerStateEntry) -> Self {
+        let last = entry.last_batch();
+        let known = |value: i32| (value >= 0).then_some(value);
+        Self {
+            producer_id: entry.producer_id(),
+            producer_epoch: entry.producer_epoch(),
+            coordinator_epoch: known(entry.coordinator_epoch()),
+            first_sequence: last.and(known(entry.first_sequence())),
+            last_sequence: last.and(known(entry.last_sequence())),
+            last_offset: last.map(|batch| batch.last_offset),
+            last_timestamp: Some(entry.last_timestamp()).filter(|it| *it != NO_TIMESTAMP),
+            current_txn_first_offset: entry.current_txn_first_offset(),
+            batch_metadata: entry
+                .batch_metadata()
+                .map(|batch| Batch {
+                    first_seq: batch.first_sequence(),
+                    last_seq: batch.last_sequence,
+                    first_offset: batch.first_offset(),
+                    last_offset: batch.last_offset,
+                    offset_delta: batch.offset_delta,
+                    timestamp: batch.timestamp,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A row of a transaction index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Aborted {
+    /// Whose transaction.
+    pub producer_id: i64,
+    /// Offset of its first batch.
+    pub first_offset: i64,
+    /// Offset of its marker.
+    pub last_offset: i64,
+    /// The last stable offset when it ended.
+    pub last_stable_offset: i64,
+}
+
+impl From<&AbortedTxn> for Aborted {
+    fn from(row: &AbortedTxn) -> Self {
+        Self {
+            producer_id: row.producer_id(),
+            first_offset: row.first_offset(),
+            last_offset: row.last_offset(),
+            last_stable_offset: row.last_stable_offset(),
+        }
+    }
+}
+
+/// A leader epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LeaderEpoch {
+    /// The epoch.
+    pub epoch: i32,
+    /// Its first offset.
+    pub start_offset: i64,
+}
+
+/// What a start loses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Losses {
+    /// Batches with a right checksum that are cut off, deleted, or left above the log end.
+    pub batches: u64,
+    /// Their records.
+    pub records: u64,
+    /// Offset of the first of them.
+    pub first_offset: Option<i64>,
+    /// Offset of the last of them.
+    pub last_offset: Option<i64>,
+    /// Whole batches with a wrong checksum that go with them.
+    pub corrupt_batches: u64,
+    /// Bytes that are no whole batch and go with them.
+    pub other_bytes: u64,
+    /// Producers the broker could know of and forgets.
+    pub producers: Vec<i64>,
+    /// Of those, the ones with an open transaction.
+    pub open_transactions: Vec<i64>,
+}
+
+impl RecoverRow {
+    pub(super) fn new(
+        dir: &PartitionDir,
+        start: Start,
+        is_clean: bool,
+        after_start: &Overlay,
+    ) -> Self {
+        Self {
+            path: dir.path.display().to_string(),
+            topic: dir.topic().map(str::to_owned),
+            partition: dir.partition(),
+            status: dir
+                .status()
+                .map(crate::format::file_name::PartitionDirStatus::name),
+            start,
+            applies: is_clean == (start == Start::Clean),
+            loads: true,
+            error: None,
+            loses_data: false,
+            loses_producer_state: false,
+            losses: Losses::default(),
+            log_start_offset: None,
+            log_end_offset: None,
+            high_watermark: None,
+            last_stable_offset: None,
+            high_watermark_at_start: None,
+            last_stable_offset_at_start: None,
+            recovery_point: None,
+            recovery_point_checkpoint: None,
+            log_start_offset_checkpoint: None,
+            actions: Vec::new(),
+            indexes_rewritten: Vec::new(),
+            segments: Vec::new(),
+            segments_recovered: Vec::new(),
+            snapshot_offset: None,
+            snapshots_corrupt: Vec::new(),
+            producers: Vec::new(),
+            aborted_transactions: Vec::new(),
+            leader_epochs: Vec::new(),
+            bytes_to_read: 0,
+            work: Work::default(),
+            files_after_start: after_start
+                .files()
+                .map(|(name, size_in_bytes)| FileSize {
+                    file: name.to_string_lossy().into_owned(),
+                    size_in_bytes,
+                })
+                .collect(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Takes over what the log says once it is loaded.
+    pub(super) fn fill(&mut self, log: &PartitionLog) -> Result<(), Error> {
+        let offsets = log.offsets();
+        self.log_start_offset = Some(offsets.log_start_offset());
+        self.log_end_offset = Some(log.log_end_offset());
+        self.high_watermark = Some(offsets.high_watermark());
+        self.last_stable_offset = Some(offsets.last_stable_offset());
+        self.recovery_point = Some(log.recovery_point());
+        let segment = |(base_offset, segment): (&i64, &LogSegment)| Segment {
+            base_offset: *base_offset,
+            size_in_bytes: segment.size(),
+        };
+        self.segments = log.log.segments.iter().map(segment).collect();
+        let producers = log.producer_state().active_producers();
+        self.producers = producers.map(Producer::from).collect();
+        self.producers.sort_by_key(|producer| producer.producer_id);
+        let start = offsets.log_start_offset();
+        let rows = log.collect_aborted_transactions(start, i64::MAX)?;
+        self.aborted_transactions = rows.iter().map(Aborted::from).collect();
+        self.leader_epochs = log
+            .leader_epochs()
+            .map(|entry| LeaderEpoch {
+                epoch: entry.epoch,
+                start_offset: entry.start_offset,
+            })
+            .collect();
+        self.fill_work(&log.log.trace);
+        Ok(())
+    }
+
+    fn fill_work(&mut self, trace: &LoadTrace) {
+        let last = self.segments.last().map(|segment| segment.base_offset);
+        let recovered = trace.recovered.iter();
+        self.segments_recovered = recovered
+            .map(|segment| RecoveredSegmentRow {
+                file: LogFileKind::Log(segment.base_offset).to_string(),
+                size_in_bytes: segment.size_in_bytes,
+                truncated_bytes: segment.truncated_bytes,
+                reason: segment.reason,
+            })
+            .collect();
+        let is_last_recovered = trace
+            .recovered
+            .iter()
+            .any(|segment| Some(segment.base_offset) == last);
+        self.work = Work {
+            recovered_bytes: trace.recovered.iter().map(|it| it.size_in_bytes).sum(),
+            replayed_bytes: trace.replayed_bytes,
+            // It has just been read.
+            tail_bytes: if is_last_recovered {
+                0
+            } else {
+                trace.tail_bytes
+            },
+        };
+        let Work {
+            recovered_bytes,
+            replayed_bytes,
+            tail_bytes,
+        } = self.work;
+        self.bytes_to_read = recovered_bytes + replayed_bytes + tail_bytes;
+        self.snapshot_offset = trace.snapshots_used.first().copied();
+        self.snapshots_corrupt.clone_from(&trace.snapshots_corrupt);
+    }
+
+    /// The partition for people: topic and number of one in use, else the directory.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match (&self.topic, self.partition, self.status) {
+            (Some(topic), Some(partition), Some("live")) => format!("{topic}-{partition}"),
+            (_, _, Some(_)) => {
+                let path = std::path::Path::new(&self.path);
+                let name = path.file_name().unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            }
+            _ => self.path.clone(),
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, json_schema};
 
+use crate::append::dry_run::RecoverRow;
 use crate::append::scenario::WriteRow;
 use crate::report::aborted::AbortedResult;
 use crate::report::diff::DiffRow;
@@ -33,6 +34,7 @@ const SCHEMAS: &[(&str, MakeSchema)] = &[
     ("lso", document::<LsoRow>),
     ("diff", document::<DiffRow>),
     ("verify", document::<Finding>),
+    ("recover", document::<RecoverRow>),
     ("rebuild", document::<RebuildRow>),
     ("write", document::<WriteRow>),
 ];

@@ -414,6 +414,56 @@ const CASES: &[Case] = &[
     case("diff-one-path", "diff s02-txn-tv2/data"),
     // schema and completions; what they print is compared elsewhere or the business of clap
     case("rebuild-help", "rebuild --help"),
+    // recover, and the others on what it leaves.
+    case("recover-help", "recover --help"),
+    case(
+        "recover-loses-segments",
+        "recover s07b-flipped-byte-unflushed/data",
+    ),
+    wide(
+        "recover-loses-segments-80",
+        80,
+        "recover --all s07b-flipped-byte-unflushed/data",
+    ),
+    case(
+        "recover-no-snapshots",
+        "recover s07d-deleted-snapshots/data",
+    ),
+    case(
+        "recover-txnindex-missing",
+        "recover incidents/txnindex-missing/data",
+    ),
+    case(
+        "recover-damaged-indexes",
+        "recover incidents/damaged-indexes/data",
+    ),
+    case(
+        "recover-zero-tail",
+        "recover --start clean incidents/zero-tail/data",
+    ),
+    case(
+        "recover-cleaner",
+        "recover incidents/interrupted-cleaner/data",
+    ),
+    case(
+        "recover-directory-names",
+        "recover --all incidents/directory-names/data",
+    ),
+    case("recover-clean", "recover s01-idempotent/data"),
+    case("recover-metadata", "recover s11-kraft-metadata/data"),
+    case(
+        "recover-json",
+        "recover -o json --start unclean --now 2026-01-15T08:00:08Z incidents/bad-crc/data",
+    ),
+    case("recover-file", "recover s02-txn-tv2/data/meta.properties"),
+    case(
+        "as-loaded-lso",
+        "lso --as-loaded s07b-flipped-byte-unflushed/data",
+    ),
+    case(
+        "as-loaded-does-not-load",
+        "ls --as-loaded --start clean incidents/zero-tail/data",
+    ),
     case("schema-help", "schema --help"),
     case("schema-list", "schema"),
     case("schema-unknown", "schema everything"),

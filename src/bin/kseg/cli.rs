@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kseg::append::dry_run::row::Start;
 use kseg::log::Io;
 use kseg::report::content::BytesForm;
 use kseg::report::filter::Filter;
@@ -121,6 +122,7 @@ pub(crate) enum Command {
     Lso(cmd::lso::LsoArgs),
     Diff(cmd::diff::DiffArgs),
     Verify(cmd::verify::VerifyArgs),
+    Recover(cmd::recover::RecoverArgs),
     Rebuild(cmd::rebuild::RebuildArgs),
     Write(cmd::write::WriteArgs),
     Schema(cmd::schema::SchemaArgs),
@@ -133,6 +135,36 @@ pub(crate) struct PathArgs {
     /// A file, a partition directory or a broker's log directory; kseg finds out which
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+}
+
+/// How a broker starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StartArg {
+    /// After a clean stop: .kafka_cleanshutdown is there
+    Clean,
+    /// After a crash: it is not
+    Unclean,
+}
+
+impl From<StartArg> for Start {
+    fn from(arg: StartArg) -> Self {
+        match arg {
+            StartArg::Clean => Self::Clean,
+            StartArg::Unclean => Self::Unclean,
+        }
+    }
+}
+
+/// Whether a directory is looked at as it is, or as a broker would make it.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Loading")]
+pub(crate) struct AsLoadedArgs {
+    /// Look at each partition as a broker would have it after its start: see kseg recover
+    #[arg(long)]
+    pub(crate) as_loaded: bool,
+    /// After this start, instead of the one the directory would get
+    #[arg(long, value_enum, value_name = "START", requires = "as_loaded")]
+    pub(crate) start: Option<StartArg>,
 }
 
 /// How the state of a partition is built.

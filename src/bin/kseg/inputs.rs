@@ -3,12 +3,16 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
+use kseg::append::LogConfig;
+use kseg::append::dry_run::row::Start;
+use kseg::append::dry_run::{DryRunOptions, dry_run};
+use kseg::format::file_name::LogDirFileName;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::log_dir::{LogDir, LogPath, PartitionPath};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
-use crate::cli::PathArgs;
+use crate::cli::{AsLoadedArgs, PathArgs};
 use crate::context::Context;
 use crate::progress::Progress;
 
@@ -21,6 +25,9 @@ pub(crate) struct Inputs {
     /// Whether it has been said which partitions are empty: some commands look twice.
     has_told_empty: Cell<bool>,
     has_own_progress: bool,
+    /// Hand out what a broker would have after its start; after which, if not the one that applies.
+    as_loaded: Option<Option<Start>>,
+    now_ms: Option<i64>,
 }
 
 /// One partition directory and what the checkpoints beside it say.
@@ -48,6 +55,18 @@ impl Inputs {
             takes_files: false,
             has_told_empty: Cell::new(false),
             has_own_progress: false,
+            as_loaded: None,
+            now_ms: None,
+        }
+    }
+
+    /// Hands out partitions as a broker would have them after its start, if that is asked for.
+    /// `now_ms` is the clock by which it forgets producers.
+    pub(crate) fn loaded(self, args: &AsLoadedArgs, now_ms: Option<i64>) -> Self {
+        Self {
+            as_loaded: args.as_loaded.then(|| args.start.map(Start::from)),
+            now_ms,
+            ..self
         }
     }
 
@@ -250,8 +269,57 @@ impl Inputs {
             Some(checkpoints) => offsets(dir, checkpoints),
             None => offsets(dir, &checkpoints_above(&dir.path, context)),
         };
-        visit(&Input::Partition(PartitionInput { dir, offsets }), context)?;
+        match self.as_loaded {
+            None => visit(&Input::Partition(PartitionInput { dir, offsets }), context)?,
+            Some(start) => {
+                if let Some((dir, offsets)) = self.load(dir, offsets, start, context) {
+                    let dir = &dir;
+                    visit(&Input::Partition(PartitionInput { dir, offsets }), context)?;
+                }
+            }
+        }
         Ok(1)
+    }
+
+    /// The partition after a start; `None` if it does not come up, which is complained of.
+    fn load(
+        &self,
+        dir: &PartitionDir,
+        mut offsets: CheckpointedOffsets,
+        start: Option<Start>,
+        context: &mut Context,
+    ) -> Option<(PartitionDir, CheckpointedOffsets)> {
+        let is_clean = stopped_cleanly(&dir.path);
+        let start = start.unwrap_or(if is_clean {
+            Start::Clean
+        } else {
+            Start::Unclean
+        });
+        let options = DryRunOptions {
+            io: context.io,
+            config: LogConfig::default(),
+            now_ms: self.now_ms,
+            is_clean,
+        };
+        let run = match dry_run(dir, offsets, start, &options) {
+            Ok(run) => run,
+            Err(error) => {
+                context.fail(&error);
+                return None;
+            }
+        };
+        if let Some(error) = &run.row.error {
+            let (name, start) = (run.row.name(), start.name());
+            let message = format!(
+                "{name}: does not come up on this start, {start}: {}",
+                error.message
+            );
+            context.fail_with(&message, "kseg recover says what a broker does here");
+            return None;
+        }
+        offsets.log_start_offset = run.row.log_start_offset;
+        offsets.high_watermark = run.row.high_watermark_at_start;
+        Some((run.into_loaded(), offsets))
     }
 
     fn narrows_partitions(&self) -> bool {
@@ -278,6 +346,13 @@ pub(crate) fn offsets(dir: &PartitionDir, checkpoints: &Checkpoints) -> Checkpoi
         }
         Some(_) | None => CheckpointedOffsets::default(),
     }
+}
+
+/// Whether the broker that wrote the directory has left the mark of a clean stop beside it.
+pub(crate) fn stopped_cleanly(partition: &Path) -> bool {
+    let path = std::fs::canonicalize(partition).unwrap_or_else(|_| partition.to_owned());
+    let mark = LogDirFileName::CleanShutdown.to_string();
+    path.parent().is_some_and(|above| above.join(mark).exists())
 }
 
 /// A partition directory's checkpoints lie in the folder above it.

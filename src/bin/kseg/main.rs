@@ -7,6 +7,7 @@ mod coordinators;
 mod inputs;
 #[cfg(test)]
 mod man;
+mod new_folder;
 mod pairs;
 mod progress;
 mod render;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Some(Command::Lso(args)) => cmd::lso::run(args, &mut context),
         Some(Command::Diff(args)) => cmd::diff::run(args, &mut context),
         Some(Command::Verify(args)) => cmd::verify::run(args, &mut context),
+        Some(Command::Recover(args)) => cmd::recover::run(args, &mut context),
         Some(Command::Rebuild(args)) => cmd::rebuild::run(args, &mut context),
         Some(Command::Write(args)) => cmd::write::run(args, &mut context),
         Some(Command::Schema(args)) => cmd::schema::run(args, &mut context),

@@ -12,7 +12,7 @@ use kseg::report::aborted::{
 use kseg::report::partition_state::StateOptions;
 
 use super::producers::name;
-use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
+use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
@@ -81,10 +81,13 @@ pub(crate) struct AbortedArgs {
         help_heading = "Filters"
     )]
     to_offset: Option<i64>,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.partitions.filter());
+    let inputs =
+        Inputs::new(&args.paths, args.partitions.filter()).loaded(&args.loaded, args.build.now);
     let options = AbortedOptions {
         state: args.build.options(context.io),
         producer_id: args.producer_id,

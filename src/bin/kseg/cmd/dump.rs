@@ -16,7 +16,7 @@ use kseg::report::dump::{
 };
 use kseg::report::filter::Filter;
 
-use crate::cli::{BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
+use crate::cli::{AsLoadedArgs, BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs};
 use crate::render::dump_json::DumpJson;
@@ -60,6 +60,8 @@ pub(crate) struct DumpArgs {
     partitions: PartitionFilterArgs,
     #[command(flatten)]
     batches: BatchFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 /// How records are shown.
@@ -155,7 +157,9 @@ fn parse_internal_topic(name: &str) -> Result<InternalTopic, String> {
 
 pub(crate) fn run(args: &DumpArgs, context: &mut Context) -> anyhow::Result<Status> {
     let filter = args.partitions.filter_with(&args.batches);
-    let inputs = Inputs::new(&args.paths, filter.clone()).with_files();
+    let inputs = Inputs::new(&args.paths, filter.clone())
+        .loaded(&args.loaded, None)
+        .with_files();
     let options = DumpOptions {
         headers_only: args.headers_only,
         filter,

@@ -9,7 +9,7 @@ use kseg::report::gaps::{
     Finding, GapClass, GapKind, GapOptions, GapRow, GapSummary, find_gaps, range,
 };
 
-use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs};
+use crate::cli::{AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::Left;
@@ -54,11 +54,13 @@ pub(crate) struct GapsArgs {
     partitions: PartitionFilterArgs,
     #[command(flatten)]
     batches: BatchFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Status> {
     let filter = args.partitions.filter_with(&args.batches);
-    let inputs = Inputs::new(&args.paths, filter.clone());
+    let inputs = Inputs::new(&args.paths, filter.clone()).loaded(&args.loaded, None);
     let options = GapOptions {
         io: context.io,
         filter,

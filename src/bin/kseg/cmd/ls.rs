@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use kseg::report::ls::{LsOptions, LsRow, ls_partition};
 
-use crate::cli::{PartitionFilterArgs, PathArgs};
+use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
@@ -39,10 +39,14 @@ pub(crate) struct LsArgs {
     files: bool,
     #[command(flatten)]
     filter: PartitionFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.filter.filter()).collecting();
+    let inputs = Inputs::new(&args.paths, args.filter.filter())
+        .loaded(&args.loaded, None)
+        .collecting();
     let options = LsOptions {
         io: context.io,
         segments: args.segments,

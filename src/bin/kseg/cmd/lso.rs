@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
 
-use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
+use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::coordinators::Coordinators;
 use crate::inputs::Inputs;
@@ -43,10 +43,14 @@ pub(crate) struct LsoArgs {
     state: StateArgs,
     #[command(flatten)]
     partitions: PartitionFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.partitions.filter()).collecting();
+    let inputs = Inputs::new(&args.paths, args.partitions.filter())
+        .loaded(&args.loaded, args.state.now)
+        .collecting();
     let mut options = args.state.options(context.io);
     options.high_watermark = args.high_watermark;
     let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");

@@ -11,6 +11,7 @@ pub(crate) mod overview;
 pub(crate) mod producers;
 pub(crate) mod read;
 pub(crate) mod rebuild;
+pub(crate) mod recover;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod txns;

@@ -18,6 +18,7 @@ kseg answers from Kafka log directories what the broker would answer
   where does read_committed stop, and why      kseg lso PATH
   do two replicas agree                        kseg diff PATH PATH
   is it sound                                  kseg verify PATH
+  what happens when a broker starts on it      kseg recover PATH
   make the side files again                    kseg rebuild PATH --out DIR
   make me such a directory                     kseg write SCENARIO --out DIR
 

@@ -8,7 +8,7 @@ use kseg::report::producers::{
     ProducerRow, ProducersRow, SnapshotRow, StatisticsRow, compare_snapshots, producers, statistics,
 };
 
-use crate::cli::{PartitionFilterArgs, PathArgs, StateArgs};
+use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
@@ -53,10 +53,13 @@ pub(crate) struct ProducersArgs {
         help_heading = "Filters"
     )]
     producer_id: Option<i64>,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let inputs = Inputs::new(&args.paths, args.partitions.filter());
+    let inputs =
+        Inputs::new(&args.paths, args.partitions.filter()).loaded(&args.loaded, args.state.now);
     let mut printer = Printer {
         json: JsonRows::for_format(context.format, "kseg/producers/v1"),
         partitions: 0,

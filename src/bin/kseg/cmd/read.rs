@@ -8,7 +8,7 @@ use kseg::report::read::{
     ReadSummary,
 };
 
-use crate::cli::{BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
+use crate::cli::{AsLoadedArgs, BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::json::JsonRows;
@@ -63,6 +63,8 @@ pub(crate) struct ReadArgs {
     partitions: PartitionFilterArgs,
     #[command(flatten)]
     batches: BatchFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 /// Kafka's isolation levels.
@@ -86,7 +88,7 @@ enum AbortedFromArg {
 
 pub(crate) fn run(args: &ReadArgs, context: &mut Context) -> anyhow::Result<Status> {
     let options = options(args, context);
-    let inputs = Inputs::new(&args.paths, options.filter.clone());
+    let inputs = Inputs::new(&args.paths, options.filter.clone()).loaded(&args.loaded, None);
     let mut sink = Sink::new(context);
     if args.isolation_level.is_none() && matches!(sink, Sink::Json(_)) {
         context.note("isolation level read_committed; --isolation-level chooses");

@@ -13,7 +13,7 @@ use kseg::report::replay::{
 };
 use kseg::state::{Expiration, TransactionVersion};
 
-use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
+use crate::cli::{AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::note_hidden;
@@ -61,6 +61,8 @@ pub(crate) struct ReplayArgs {
     partitions: PartitionFilterArgs,
     #[command(flatten)]
     batches: BatchFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 /// What is asked.
@@ -123,7 +125,7 @@ struct StateArgs {
 pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> anyhow::Result<Status> {
     let asked = Asked::new(args)?;
     let mut filter = args.partitions.filter_with(&args.batches);
-    let inputs = Inputs::new(&args.paths, filter.clone());
+    let inputs = Inputs::new(&args.paths, filter.clone()).loaded(&args.loaded, None);
     if asked.is_question() {
         filter.producer_id = None;
     }

@@ -8,7 +8,9 @@ use kseg::report::txns::{
 };
 
 use super::producers::name;
-use crate::cli::{BatchFilterArgs, PartitionFilterArgs, PathArgs, StateArgs, parse_duration};
+use crate::cli::{
+    AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs, StateArgs, parse_duration,
+};
 use crate::context::{Context, Status};
 use crate::coordinators::{Coordinators, warn_unread};
 use crate::inputs::{Inputs, PartitionInput};
@@ -66,6 +68,8 @@ pub(crate) struct TxnsArgs {
     partitions: PartitionFilterArgs,
     #[command(flatten)]
     batches: BatchFilterArgs,
+    #[command(flatten)]
+    loaded: AsLoadedArgs,
 }
 
 /// How a transaction stands.
@@ -92,7 +96,7 @@ impl TxnsArgs {
 
 pub(crate) fn run(args: &TxnsArgs, context: &mut Context) -> anyhow::Result<Status> {
     let filter = args.partitions.filter_with(&args.batches);
-    let inputs = Inputs::new(&args.paths, filter.clone());
+    let inputs = Inputs::new(&args.paths, filter.clone()).loaded(&args.loaded, args.build.now);
     let clock_ms = args
         .build
         .now

@@ -12,6 +12,7 @@ pub(crate) mod output;
 pub(crate) mod read_table;
 pub(crate) mod record_lines;
 pub(crate) mod replay_json;
+pub(crate) mod recover_table;
 pub(crate) mod replay_table;
 pub(crate) mod summary;
 pub(crate) mod text;

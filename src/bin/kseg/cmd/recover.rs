@@ -1,0 +1,232 @@
+//! `kseg recover`: what a broker would do at its start.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use kseg::append::LogConfig;
+use kseg::append::dry_run::row::Start;
+use kseg::append::dry_run::{DryRun, DryRunOptions, RecoverRow, compare_starts, dry_run};
+use kseg::format::file_name::LogDirFileName;
+use kseg::log::log_dir::LogDir;
+
+use crate::cli::{PartitionFilterArgs, PathArgs, StartArg, parse_time};
+use crate::context::{Context, Status};
+use crate::inputs::{Input, Inputs, PartitionInput, stopped_cleanly};
+use crate::new_folder::{NewFolder, refuse_to_write_beside_the_log, straight_into_folder};
+use crate::render::json::JsonRows;
+use crate::render::recover_table::RecoverTable;
+
+/// Show what a broker would do with a directory at its start, without doing it
+///
+/// Plays Kafka's loading through, after a clean stop and after a crash: which files are removed,
+/// renamed, cut and made, and why; where the log begins and ends then; which producers are known;
+/// what has to be read; and what is lost that is there now. Nothing is changed.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  kseg recover /var/lib/kafka
+  kseg recover --start clean --now 2026-11-29T15:00:00Z /var/lib/kafka/orders-0
+  kseg recover /var/lib/kafka/orders-0 --out /tmp/orders-0
+
+Exit status:
+  0  done: the start this directory would get loses no data
+  1  done: it loses data, or a partition does not come up; with --start, that start
+  2  could not do it: bad usage, unreadable input, no such partition, folder not empty")]
+pub(crate) struct RecoverArgs {
+    #[command(flatten)]
+    paths: PathArgs,
+    /// Only this start, instead of both
+    #[arg(long, value_enum, value_name = "START")]
+    start: Option<StartArg>,
+    /// List partitions to which nothing happens, and every file, too
+    #[arg(long)]
+    all: bool,
+    /// Write the directory as the start, and a clean stop after it, would leave it. The folder must
+    /// be new or empty; one partition directory goes straight into it, all else into a folder for
+    /// each partition
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    broker: BrokerArgs,
+    #[command(flatten)]
+    partitions: PartitionFilterArgs,
+}
+
+/// What the broker knows beside the directory.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Broker")]
+struct BrokerArgs {
+    /// The clock, in milliseconds or RFC 3339: producers too old by it are forgotten
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    now: Option<i64>,
+    /// Age at which a broker forgets a producer (producer.id.expiration.ms)
+    #[arg(long, value_name = "MS", default_value_t = 86_400_000)]
+    producer_id_expiration_ms: i32,
+    /// Bytes of log from one index entry to the next (index.interval.bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    index_interval_bytes: i32,
+    /// Size of an open index (segment.index.bytes)
+    #[arg(long, value_name = "BYTES", default_value_t = 10_485_760)]
+    segment_index_bytes: i32,
+    /// The recovery point, where you know better than the checkpoint
+    #[arg(long, value_name = "OFFSET")]
+    recovery_point: Option<i64>,
+    /// The log start offset, where you know better than the checkpoint
+    #[arg(long, value_name = "OFFSET")]
+    log_start_offset: Option<i64>,
+}
+
+impl BrokerArgs {
+    fn config(&self) -> LogConfig {
+        LogConfig {
+            producer_id_expiration_ms: self.producer_id_expiration_ms,
+            index_interval_bytes: self.index_interval_bytes,
+            segment_index_bytes: self.segment_index_bytes,
+            ..LogConfig::default()
+        }
+    }
+}
+
+pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<Status> {
+    let mut copy = match &args.out {
+        Some(out) => {
+            for path in &args.paths.paths {
+                refuse_to_write_beside_the_log(path, out)?;
+            }
+            let straight = straight_into_folder(&args.paths.paths);
+            Some((NewFolder::create(out)?, straight))
+        }
+        None => None,
+    };
+    let inputs = Inputs::new(&args.paths, args.partitions.filter()).collecting();
+    let mut json = JsonRows::for_format(context.format, "kseg/recover/v1");
+    let mut table = RecoverTable::new(args.all, args.start.map(Start::from));
+    let mut status = Status::Clean;
+    let walked = inputs.for_each(context, |input, context| {
+        let partition = match input {
+            Input::LogDir(dir) => {
+                if let Some((folder, _)) = &copy {
+                    copy_root_files(dir, folder.staging())?;
+                }
+                return Ok(());
+            }
+            Input::File(path) => {
+                context.not_a_directory(path);
+                return Ok(());
+            }
+            Input::Partition(partition) => partition,
+        };
+        let runs = match starts(args, partition, context) {
+            Ok(runs) => runs,
+            Err(error) => {
+                context.fail(&error);
+                return Ok(());
+            }
+        };
+        for run in runs {
+            let row = &run.row;
+            let decides = args.start.is_some() || row.applies;
+            if decides && (row.loses_data || !row.loads) {
+                status = Status::Found;
+            }
+            if decides && let Some((folder, straight)) = &mut copy {
+                write_copy(&run, partition, folder, *straight, context)?;
+            }
+            match &mut json {
+                Some(json) => {
+                    for warning in &row.warnings {
+                        let start = row.start.name();
+                        context.warn(&format!("{}, {start} start: {warning}", row.name()));
+                    }
+                    json.row(&mut context.out, row)?;
+                }
+                None => table.add(run.row),
+            }
+        }
+        Ok(())
+    });
+    match json {
+        Some(json) => json.finish(&mut context.out)?,
+        None => table.print(context)?,
+    }
+    walked?;
+    if let Some((folder, _)) = copy {
+        folder.finish()?;
+    }
+    Ok(status)
+}
+
+/// The starts asked for, the one the directory would get first.
+fn starts(
+    args: &RecoverArgs,
+    partition: &PartitionInput<'_>,
+    context: &Context,
+) -> Result<Vec<DryRun>, kseg::log::Error> {
+    let mut offsets = partition.offsets;
+    offsets.recovery_point = args.broker.recovery_point.or(offsets.recovery_point);
+    offsets.log_start_offset = args.broker.log_start_offset.or(offsets.log_start_offset);
+    let is_clean = stopped_cleanly(&partition.dir.path);
+    let options = DryRunOptions {
+        io: context.io,
+        config: args.broker.config(),
+        now_ms: args.broker.now,
+        is_clean,
+    };
+    let starts = match (args.start, is_clean) {
+        (Some(start), _) => vec![start.into()],
+        (None, true) => vec![Start::Clean, Start::Unclean],
+        (None, false) => vec![Start::Unclean, Start::Clean],
+    };
+    let mut runs = Vec::new();
+    for start in starts {
+        runs.push(dry_run(partition.dir, offsets, start, &options)?);
+    }
+    if let [one, other] = runs.as_mut_slice() {
+        match one.row.start {
+            Start::Clean => compare_starts(&mut one.row, &other.row),
+            Start::Unclean => compare_starts(&mut other.row, &one.row),
+        }
+    }
+    Ok(runs)
+}
+
+fn write_copy(
+    run: &DryRun,
+    partition: &PartitionInput<'_>,
+    folder: &mut NewFolder,
+    straight: bool,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    if let Some(error) = &run.row.error {
+        let message = format!("{}: not written: {}", run.row.name(), error.message);
+        context.fail_with(&message, "the partition does not come up on this start");
+        return Ok(());
+    }
+    let place = folder.place_for(&partition.dir.path, straight)?;
+    run.write_to(&place)?;
+    Ok(())
+}
+
+/// The files beside the partitions, but for those that say who holds the directory and how it was
+/// left: a broker that starts on the copy recovers it once more.
+fn copy_root_files(dir: &LogDir, to: &Path) -> anyhow::Result<()> {
+    for name in &dir.files {
+        let parsed = LogDirFileName::parse(name);
+        if parsed != LogDirFileName::Lock && parsed != LogDirFileName::CleanShutdown {
+            let from = dir.path.join(name);
+            fs::copy(&from, to.join(name)).with_context(|| from.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether anything happens to the partition at this start.
+pub(crate) fn is_touched(row: &RecoverRow) -> bool {
+    !row.loads
+        || row.loses_data
+        || row.loses_producer_state
+        || !row.actions.is_empty()
+        || !row.warnings.is_empty()
+}

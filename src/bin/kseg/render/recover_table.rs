@@ -1,0 +1,280 @@
+//! The table of `kseg recover`: what a start costs first, then the partitions, then the files.
+
+use std::io::Write;
+
+use kseg::append::dry_run::RecoverRow;
+use kseg::append::dry_run::row::{Action, ActionKind, Start};
+
+use super::columns::Align::{Left, Right};
+use super::summary::{Summary, SummaryColumn};
+use super::text::{bytes, count, optional, plural, printable};
+use crate::cmd::recover::is_touched;
+use crate::context::Context;
+
+/// Files of a partition that are listed without --all.
+const FILES_SHOWN: usize = 12;
+
+/// Bytes that a broker is taken to read in a second, for the estimate.
+const BYTES_PER_SECOND: u64 = 100_000_000;
+
+const COLUMNS: &[SummaryColumn] = &[
+    SummaryColumn::new("PARTITION", Left, 0),
+    SummaryColumn::new("START", Left, 0),
+    SummaryColumn::new("LOG START", Right, 3),
+    SummaryColumn::new("LOG END", Right, 0),
+    SummaryColumn::new("LSO", Right, 2),
+    SummaryColumn::new("FILES", Right, 1),
+    SummaryColumn::new("TO READ", Right, 1),
+    SummaryColumn::new("WHAT COMES OF IT", Left, 0),
+];
+
+/// All rows of a run.
+pub(crate) struct RecoverTable {
+    rows: Vec<RecoverRow>,
+    all: bool,
+    picked: Option<Start>,
+}
+
+/// What the rows of one start add up to.
+#[derive(Default)]
+struct Totals {
+    partitions: u64,
+    applies: u64,
+    lose_data: u64,
+    lose_producers: u64,
+    do_not_load: u64,
+    bytes_to_read: u64,
+}
+
+impl RecoverTable {
+    pub(crate) fn new(all: bool, picked: Option<Start>) -> Self {
+        Self {
+            rows: Vec::new(),
+            all,
+            picked,
+        }
+    }
+
+    /// Keeps what the table shows of a row.
+    pub(crate) fn add(&mut self, mut row: RecoverRow) {
+        row.producers = Vec::new();
+        row.files_after_start = Vec::new();
+        row.segments = Vec::new();
+        row.aborted_transactions = Vec::new();
+        self.rows.push(row);
+    }
+
+    pub(crate) fn print(&self, context: &mut Context) -> anyhow::Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        for start in self.starts() {
+            let line = summary(start, &self.totals(start));
+            writeln!(context.out, "{line}")?;
+        }
+        let shown: Vec<&RecoverRow> = self
+            .rows
+            .iter()
+            .filter(|row| self.all || is_touched(row))
+            .collect();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        writeln!(context.out)?;
+        let mut table = Summary::new(COLUMNS);
+        for row in &shown {
+            table.row(cells(row));
+        }
+        let style = context.style;
+        table.print(&mut context.out, style)?;
+        let first = self.rows.first().map(|row| &row.path);
+        let is_one = self.rows.iter().all(|row| Some(&row.path) == first);
+        for row in shown {
+            let decides = row.applies || self.picked.is_some();
+            let is_loss = row.loses_data || row.loses_producer_state || !row.warnings.is_empty();
+            if self.all || is_loss || (decides && (is_one || !is_routine(row))) {
+                self.details(row, context)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The start that the directory would get comes first.
+    fn starts(&self) -> Vec<Start> {
+        let mut starts: Vec<Start> = Vec::new();
+        for row in &self.rows {
+            if !starts.contains(&row.start) {
+                starts.push(row.start);
+            }
+        }
+        starts.sort_by_key(|start| std::cmp::Reverse(self.totals(*start).applies));
+        starts
+    }
+
+    fn totals(&self, start: Start) -> Totals {
+        let mut totals = Totals::default();
+        for row in self.rows.iter().filter(|row| row.start == start) {
+            totals.partitions += 1;
+            totals.applies += u64::from(row.applies);
+            totals.lose_data += u64::from(row.loses_data);
+            totals.lose_producers += u64::from(row.loses_producer_state);
+            totals.do_not_load += u64::from(!row.loads);
+            totals.bytes_to_read += row.bytes_to_read;
+        }
+        totals
+    }
+
+    fn details(&self, row: &RecoverRow, context: &mut Context) -> anyhow::Result<()> {
+        if !is_touched(row) {
+            return Ok(());
+        }
+        let (name, start) = (printable(&row.name()), row.start.name());
+        writeln!(context.out, "\n{name}, {start} start")?;
+        if let Some(error) = &row.error {
+            let what = if error.stops_broker() {
+                "the broker stops"
+            } else {
+                "the log directory goes offline"
+            };
+            let message = printable(&error.message);
+            writeln!(context.out, "  {what} with {}: {message}", error.exception)?;
+        }
+        let limit = if self.all { usize::MAX } else { FILES_SHOWN };
+        let is_index = |action: &&Action| {
+            !self.all
+                && row.indexes_rewritten.contains(&action.file)
+                && action.kind == ActionKind::Rewrite
+        };
+        let indexes = row.actions.iter().filter(is_index).count() as u64;
+        let files: Vec<&Action> = row.actions.iter().filter(|it| !is_index(it)).collect();
+        for action in files.iter().take(limit) {
+            writeln!(context.out, "  {}", action_line(action))?;
+        }
+        if let Some(more) = files.len().checked_sub(limit).filter(|it| *it > 0) {
+            writeln!(context.out, "  and {more} more files; --all lists them")?;
+        }
+        if indexes > 0 {
+            let files = plural(indexes, "index", "indexes");
+            writeln!(
+                context.out,
+                "  rewrite  {files} of segments that are recovered"
+            )?;
+        }
+        for warning in &row.warnings {
+            writeln!(context.out, "  warning: {}", printable(warning))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the start only makes side files, as it does in every partition after a crash.
+fn is_routine(row: &RecoverRow) -> bool {
+    let is_made = |action: &Action| match action.kind {
+        ActionKind::Make | ActionKind::Rewrite => true,
+        ActionKind::Remove | ActionKind::Rename | ActionKind::Cut => false,
+    };
+    row.loads && row.actions.iter().all(is_made)
+}
+
+fn summary(start: Start, totals: &Totals) -> String {
+    let article = match start {
+        Start::Clean => "a clean start",
+        Start::Unclean => "an unclean start",
+    };
+    let which = if totals.applies == totals.partitions {
+        ", the one this directory would get"
+    } else {
+        ""
+    };
+    let all = plural(totals.partitions, "partition", "partitions");
+    let mut parts = Vec::new();
+    let mut part = |number: u64, one: &str, many: &str| {
+        if number > 0 {
+            parts.push(format!("{number} {}", if number == 1 { one } else { many }));
+        }
+    };
+    part(totals.do_not_load, "does not come up", "do not come up");
+    part(totals.lose_data, "loses data", "lose data");
+    part(
+        totals.lose_producers,
+        "loses producer state",
+        "lose producer state",
+    );
+    let what = if parts.is_empty() {
+        format!("none of {all} loses anything")
+    } else {
+        format!("of {all}, {}", parts.join(", "))
+    };
+    let seconds = totals.bytes_to_read.div_ceil(BYTES_PER_SECOND);
+    let read = match totals.bytes_to_read {
+        0 => "nothing to read".to_owned(),
+        read if seconds < 2 => format!("{} to read", bytes(read)),
+        read => format!("{} to read, {seconds} s at 100 MB/s", bytes(read)),
+    };
+    format!("{article}{which}: {what}; {read}")
+}
+
+fn cells(row: &RecoverRow) -> Vec<String> {
+    let start = row.start.name();
+    vec![
+        printable(&row.name()),
+        start.to_owned(),
+        optional(row.log_start_offset),
+        optional(row.log_end_offset),
+        optional(row.last_stable_offset),
+        row.actions.len().to_string(),
+        bytes(row.bytes_to_read),
+        outcome(row),
+    ]
+}
+
+fn outcome(row: &RecoverRow) -> String {
+    if let Some(error) = &row.error {
+        return format!("does not come up: {}", error.exception);
+    }
+    let mut parts = Vec::new();
+    let losses = &row.losses;
+    if row.loses_data {
+        let records = count(losses.records, "record");
+        parts.push(match (losses.first_offset, losses.last_offset) {
+            (Some(first), Some(last)) => format!("loses {records}, {first}..{last}"),
+            _ => format!(
+                "loses {}",
+                plural(losses.corrupt_batches, "corrupt batch", "corrupt batches")
+            ),
+        });
+    }
+    if row.loses_producer_state {
+        let producers = count(losses.producers.len() as u64, "producer");
+        parts.push(format!("forgets {producers}"));
+    }
+    if parts.is_empty() {
+        parts.push(match (row.status, row.actions.is_empty()) {
+            (Some("delete"), _) => "to be deleted".to_owned(),
+            (Some("stray"), _) => "stray: kept aside, not used".to_owned(),
+            (Some("future"), _) => "copy under way to this directory".to_owned(),
+            (_, _) if !row.warnings.is_empty() => "see the warning".to_owned(),
+            (_, true) => "stays as it is".to_owned(),
+            (_, false) => "loses nothing".to_owned(),
+        });
+    }
+    parts.join(", ")
+}
+
+fn action_line(action: &Action) -> String {
+    let file = printable(&action.file);
+    let what = match (
+        action.kind,
+        action.position,
+        &action.to,
+        action.size_in_bytes,
+    ) {
+        (ActionKind::Cut, Some(size), _, _) => format!("to {size} bytes"),
+        (ActionKind::Rename, _, Some(to), _) => format!("to {}", printable(to)),
+        (ActionKind::Make | ActionKind::Rewrite, _, _, Some(size)) => format!("{size} bytes"),
+        _ => String::new(),
+    };
+    let reason = printable(&action.reason);
+    let line = format!("{:<7}  {file}  {what}", action.kind.name());
+    format!("{}: {reason}", line.trim_end())
+}

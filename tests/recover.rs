@@ -370,3 +370,54 @@ fn incidents_are_answered() {
     }
     assert_eq!(answered, 7);
 }
+
+/// Every file below a folder with its bytes.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    common::files_below(folder)
+        .into_iter()
+        .map(|file| {
+            let bytes = fs::read(&file).unwrap();
+            (file.strip_prefix(folder).unwrap().to_owned(), bytes)
+        })
+        .collect()
+}
+
+/// `--out` writes what the start leaves, which another start leaves as it is; the directory it was
+/// made from stays as it was.
+#[test]
+fn the_copy_is_recovered_and_the_directory_untouched() {
+    let data = fixtures().join("s07b-flipped-byte-unflushed/data");
+    let before = contents(&data);
+    let work = tempfile::tempdir().unwrap();
+    let out = work.path().join("recovered");
+    let run = |arguments: &[&std::ffi::OsStr]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(["recover", "-o", "ndjson", "--start", "unclean"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let rows = String::from_utf8(output.stdout).unwrap();
+        let rows: Vec<Value> = rows
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        (output.status.code(), rows)
+    };
+    let (status, rows) = run(&[data.as_os_str(), "--out".as_ref(), out.as_os_str()]);
+    assert_eq!(status, Some(1), "it loses data");
+    assert_eq!(contents(&data), before);
+    let (status, again) = run(&[out.as_os_str()]);
+    assert_eq!(status, Some(0));
+    assert_eq!(again[0]["actions"], json!([]));
+    for key in [
+        "logEndOffset",
+        "lastStableOffset",
+        "producers",
+        "segments",
+        "leaderEpochs",
+    ] {
+        assert_eq!(again[0][key], rows[0][key], "{key}");
+    }
+    let (status, _) = run(&[data.as_os_str(), "--out".as_ref(), out.as_os_str()]);
+    assert_eq!(status, Some(2), "the folder is not empty");
+}

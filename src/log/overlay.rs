@@ -514,3 +514,93 @@ impl Overlay {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlay(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Overlay) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+        }
+        let listed = files
+            .iter()
+            .map(|(name, bytes)| (OsString::from(name), bytes.len() as u64));
+        let overlay = Overlay::new(dir.path(), Io::Mmap, listed);
+        (dir, overlay)
+    }
+
+    fn bytes(overlay: &Overlay, name: &str) -> Vec<u8> {
+        let id = overlay.find(OsStr::new(name)).unwrap();
+        overlay.open(id).unwrap().read_all().unwrap().into_owned()
+    }
+
+    fn changes(overlay: &Overlay) -> Vec<(String, Change)> {
+        let changes = overlay.changes(|name| name == "index").unwrap();
+        changes
+            .into_iter()
+            .map(|(name, change, _)| (name.into_string().unwrap(), change))
+            .collect()
+    }
+
+    #[test]
+    fn a_cut_file_is_its_first_bytes() {
+        let (dir, mut overlay) = overlay(&[("log", b"abcdef")]);
+        let id = overlay.find(OsStr::new("log")).unwrap();
+        overlay.set_len(id, 2);
+        assert_eq!(bytes(&overlay, "log"), b"ab");
+        assert_eq!(std::fs::read(dir.path().join("log")).unwrap(), b"abcdef");
+        let cut = Change::Cut { size_in_bytes: 2 };
+        assert_eq!(changes(&overlay), [("log".to_owned(), cut)]);
+    }
+
+    #[test]
+    fn what_was_cut_off_does_not_come_back() {
+        let (_dir, mut overlay) = overlay(&[("index", b"abcdef")]);
+        let id = overlay.find(OsStr::new("index")).unwrap();
+        overlay.set_len(id, 2);
+        overlay.set_len(id, 6);
+        let mut read = [1; 6];
+        overlay.read_at(id, &mut read, 0).unwrap();
+        assert_eq!(&read, b"ab\0\0\0\0");
+    }
+
+    #[test]
+    fn bytes_written_in_front_leave_those_behind() {
+        let (_dir, mut overlay) = overlay(&[("index", b"abcdef")]);
+        let id = overlay.find(OsStr::new("index")).unwrap();
+        overlay.write_at(id, b"X", 1).unwrap();
+        assert_eq!(bytes(&overlay, "index"), b"aXcdef");
+        overlay.write_at(id, b"b", 1).unwrap();
+        overlay.settle(id).unwrap();
+        assert_eq!(changes(&overlay), []);
+    }
+
+    #[test]
+    fn a_file_that_is_written_over_by_a_renamed_one_is_gone() {
+        let (_dir, mut overlay) = overlay(&[("log", b"old"), ("log.swap", b"new!")]);
+        overlay.rename(OsStr::new("log.swap"), OsStr::new("log"));
+        assert_eq!(bytes(&overlay, "log"), b"new!");
+        let to = OsString::from("log");
+        let expected = [
+            ("log".to_owned(), Change::Removed),
+            ("log.swap".to_owned(), Change::Renamed { to }),
+        ];
+        assert_eq!(changes(&overlay), expected);
+    }
+
+    #[test]
+    fn pieces_of_a_file_are_its_bytes() {
+        let (_dir, mut overlay) = overlay(&[("log", b"abcdef")]);
+        let from = overlay.find(OsStr::new("log")).unwrap();
+        let piece = overlay.create(OsStr::new("piece"));
+        assert!(overlay.append_part(piece, from, 2, 2));
+        assert!(overlay.append_part(piece, from, 4, 1));
+        assert!(
+            !overlay.append_part(piece, from, 0, 1),
+            "it does not follow"
+        );
+        assert_eq!(bytes(&overlay, "piece"), b"cde");
+    }
+}

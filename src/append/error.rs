@@ -74,7 +74,10 @@ impl Error {
 #[non_exhaustive]
 pub enum LoadError {
     /// Bytes that are no batch, met outside recovery (`FileLogInputStream.nextBatch`).
-    #[error("{}: record size at position {position} is {size}, below the minimum of 14", path.display())]
+    #[error(
+        "{}: record size at position {position} is {size}, below the minimum of 14",
+        path.display()
+    )]
     CorruptRecord {
         /// The `.log`.
         path: PathBuf,
@@ -104,7 +107,10 @@ pub enum LoadError {
     },
     /// A control record of a producer that ends no transaction
     /// (`EndTransactionMarker.ensureTransactionMarkerControlType`).
-    #[error("{}: control record at position {position} is neither COMMIT nor ABORT", path.display())]
+    #[error(
+        "{}: control record at position {position} is neither COMMIT nor ABORT",
+        path.display()
+    )]
     NotAMarker {
         /// The `.log`.
         path: PathBuf,

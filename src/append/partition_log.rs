@@ -812,8 +812,11 @@ impl PartitionLog {
 fn unreadable_metadata(path: PathBuf, source: DecodeError) -> Error {
     let is_missing = matches!(&source.kind, DecodeErrorKind::Text(it) if it == text::ENDS_BEFORE);
     // A line that has its two halves has an id that does not parse.
-    let is_bad_id = source.field == "topic_id"
-        && matches!(&source.kind, DecodeErrorKind::Line { text, .. } if text.split(": ").count() == 2);
+    let is_bad_id = if let DecodeErrorKind::Line { text, .. } = &source.kind {
+        source.field == "topic_id" && text.split(": ").count() == 2
+    } else {
+        false
+    };
     let exception = match (is_missing, is_bad_id) {
         (true, _) => "NullPointerException",
         (false, true) => "IllegalArgumentException",

@@ -497,8 +497,9 @@ impl LogSegment {
         Ok(next_offset > self.base_offset && !self.can_convert_to_relative_offset(last_offset)?)
     }
 
-    /// Takes the batches of another segment over from `position` on, up to the first one that is too
-    /// far from this segment's base offset. Returns how many bytes (`LogSegment.appendFromFile`).
+    /// Takes the batches of another segment over from `position` on, up to the first one that is
+    /// too far from this segment's base offset. Returns how many bytes
+    /// (`LogSegment.appendFromFile`).
     pub(super) fn append_from(&mut self, source: &Self, position: u64) -> Result<u64, Error> {
         let start = self.size;
         let mut taken = 0;

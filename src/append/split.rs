@@ -7,8 +7,8 @@ use super::local_log::{Background, LocalLog};
 use super::segment::LogSegment;
 use crate::format::file_name::FileState;
 
-/// Splits the segment, which was taken out of the log if `was_in`, and puts the pieces in its place. Returns the segments that are gone and have
-/// no piece of the same base offset.
+/// Splits the segment, which was taken out of the log if `was_in`, and puts the pieces in its
+/// place. Returns the segments that are gone and have no piece of the same base offset.
 pub(super) fn split(
     log: &mut LocalLog,
     mut segment: LogSegment,

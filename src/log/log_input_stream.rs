@@ -135,7 +135,8 @@ impl<'s> StreamBatch<'s> {
         }
     }
 
-    /// Its first offset. Of a compressed entry of magic 0 or 1, the last one: the others are inside.
+    /// Its first offset. Of a compressed entry of magic 0 or 1, the last one: the others are
+    /// inside.
     #[must_use]
     pub fn base_offset(&self) -> i64 {
         match self {

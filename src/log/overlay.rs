@@ -449,8 +449,8 @@ impl Overlay {
         Ok(found)
     }
 
-    /// Another file has the name now. One that was in the directory is listed as renamed; the one it
-    /// replaced is gone.
+    /// Another file has the name now. One that was in the directory is listed as renamed; the one
+    /// it replaced is gone.
     fn replaced(
         &self,
         push: &mut impl FnMut(FileId, &OsStr, Change),

@@ -12,8 +12,8 @@ use crate::log;
 const PIECE: usize = 1024 * 1024;
 
 impl DryRun {
-    /// Writes every file of the directory as it is after the start and a clean stop into `to`, which
-    /// is there: indexes without room behind their entries, a snapshot at the log end.
+    /// Writes every file of the directory as it is after the start and a clean stop into `to`,
+    /// which is there: indexes without room behind their entries, a snapshot at the log end.
     ///
     /// # Errors
     /// If a file cannot be read or written, or the partition does not come up.

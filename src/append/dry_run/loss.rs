@@ -56,8 +56,8 @@ impl DryRun {
         renamed.map_or(file, |action| &action.file)
     }
 
-    /// Batches of the last segment that are at or above the log end: a broker looks for that from the
-    /// last index entry on, and finds nothing where the entry is wrong.
+    /// Batches of the last segment that are at or above the log end: a broker looks for that from
+    /// the last index entry on, and finds nothing where the entry is wrong.
     fn hidden(
         &self,
         dir: &PartitionDir,

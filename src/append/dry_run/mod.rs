@@ -106,7 +106,13 @@ pub fn dry_run(
         let filled = run.fill(&mut log, checkpoints.high_watermark);
         filled.map_err(as_files_error)?;
         run.add_actions(&files)?;
-        log.close().map_err(as_files_error)?;
+        // A log that is to be deleted is not flushed at the stop (`LogManager.shutdown`).
+        let closed = if run.row.status == Some("delete") {
+            log.log.close()
+        } else {
+            log.close()
+        };
+        closed.map_err(as_files_error)?;
         run.trace = log.log.trace;
     } else {
         run.add_actions(&files)?;

@@ -66,8 +66,8 @@ pub struct RecoverRow {
     pub log_start_offset: Option<i64>,
     /// The next offset that is given out.
     pub log_end_offset: Option<i64>,
-    /// Where read_uncommitted stops once the leader has raised the high watermark to the log end: at
-    /// once if it is the only replica in sync, else when the others have caught up.
+    /// Where read_uncommitted stops once the leader has raised the high watermark to the log end:
+    /// at once if it is the only replica in sync, else when the others have caught up.
     pub high_watermark: Option<i64>,
     /// Where read_committed stops then.
     pub last_stable_offset: Option<i64>,

@@ -89,6 +89,8 @@ final class Loader {
             answer.put("after", e.getClass().getSimpleName() + ": " + e.getMessage());
         } finally {
             try {
+                // As LogManager does when the broker is shut down, with logs that are not to be deleted.
+                if (!dir.getName().endsWith("-delete")) log.flush(true);
                 log.takeProducerSnapshot();
                 log.close();
             } catch (Throwable e) {

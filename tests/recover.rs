@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use common::loading::as_expected;
 use kseg::append::LogConfig;
 use kseg::append::dry_run::row::{ActionKind, Start};
-use kseg::append::dry_run::{DryRun, DryRunOptions, dry_run};
+use kseg::append::dry_run::{DryRun, DryRunOptions, RecoverRow, dry_run};
 use kseg::log::Io;
 use kseg::log::checkpoints::CheckpointedOffsets;
 use kseg::log::partition_dir::PartitionDir;
@@ -264,6 +264,63 @@ fn compare_answers(name: &str, run: &DryRun, answers: &Value, failures: &mut Vec
     }
 }
 
+/// What the broker wrote to its log while it loaded: which segments it read and found damaged, up to
+/// which byte, and what came of it.
+fn compare_broker_log(name: &str, row: &RecoverRow, lines: &Value, failures: &mut Vec<String>) {
+    let lines: Vec<&str> = lines
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    // What stands between the two, in every line that has both.
+    let between = |before: &str, after: &str| -> Vec<String> {
+        let found = lines.iter().filter_map(|line| {
+            let (_, rest) = line.split_once(before)?;
+            Some(rest.split_once(after)?.0.to_owned())
+        });
+        found.collect()
+    };
+    let log = |base_offset: &String| format!("{base_offset:0>20}.log");
+    let recovered: Vec<String> = between("Recovering unflushed segment ", ".")
+        .iter()
+        .map(log)
+        .collect();
+    let cut = between("Corruption found in segment ", ",");
+    let cut: Vec<String> = cut.iter().map(log).collect();
+    let cuts: Vec<(&str, u64)> = row
+        .actions
+        .iter()
+        .filter(|it| it.kind == ActionKind::Cut && it.file.ends_with(".log"))
+        .map(|it| (it.file.as_str(), it.position.unwrap()))
+        .collect();
+    // It does not say so of a tail that is no whole batch.
+    for line in &lines {
+        if let Some((path, position)) = line.split_once(" at byte offset ") {
+            let (_, file) = path.rsplit_once('/').unwrap();
+            let position = position.trim_end_matches('.').parse().unwrap();
+            if !cuts.contains(&(file, position)) {
+                failures.push(format!("{name} cut {cuts:?}: {line}"));
+            }
+        }
+    }
+    let theirs = json!({
+        "segmentsRecovered": recovered,
+        "cut": cut,
+        "logStartOffset": between("logStartOffset=", ","),
+        "logEndOffset": between("logEndOffset=", ")"),
+        "segments": between(") with ", " segments, local-log-start-offset"),
+    });
+    let ours = json!({
+        "segmentsRecovered": row.segments_recovered.iter().map(|it| &it.file).collect::<Vec<_>>(),
+        "cut": cuts.iter().map(|(file, _)| file).collect::<Vec<_>>(),
+        "logStartOffset": [row.log_start_offset.unwrap().to_string()],
+        "logEndOffset": [row.log_end_offset.unwrap().to_string()],
+        "segments": [row.segments.len().to_string()],
+    });
+    compare(name, &ours, &theirs, failures);
+}
+
 /// What a broker has on its disk right after the start and after the next clean stop, and what it
 /// answers in between.
 #[test]
@@ -290,11 +347,12 @@ fn killed_and_damaged_brokers_come_up_as_predicted() {
             let stopped = &lists["afterCleanStop"];
             compare_files_after_stop(&name, &run, stopped, &recovered, &mut failures);
             compare_answers(&name, &run, &answers, &mut failures);
+            compare_broker_log(&name, &run.row, &lists["brokerLog"], &mut failures);
             compared += 1;
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(compared > 10, "only {compared} partitions were compared");
+    assert!(compared > 15, "only {compared} partitions were compared");
 }
 
 /// The other answers of `expected.json` that are about a start.

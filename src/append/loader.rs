@@ -17,7 +17,7 @@ use super::state_files::{StateFiles, list_snapshots, marker_of, snapshot_path, t
 use crate::format::file_name::{FileState, LogFileKind, LogFileName, PartitionDirStatus};
 use crate::log;
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
-use crate::state::{Expiration, ProducerStateManager, recover_batch};
+use crate::state::{Expiration, ProducerStateManager, SnapshotOffsets, recover_batch};
 
 /// Splitting a segment makes two or more of it; no directory needs as many rounds.
 const MAX_SPLITS: usize = 10_000;
@@ -168,19 +168,24 @@ impl LogLoader<'_> {
 
     /// `LogLoader.loadSegmentFiles`.
     fn load_segment_files(&mut self) -> Result<(), Stopped> {
+        let mut snapshots = list_snapshots(&self.log.files, &self.log.dir)?;
         for file in leftovers::segment_files(self.log)? {
             match file {
                 SegmentFile::Orphan(path) => {
                     self.log.files.because("an index without a .log");
                     self.log.files.remove_if_exists(&path)?;
                 }
-                SegmentFile::Log(base_offset) => self.load_segment(base_offset)?,
+                SegmentFile::Log(base_offset) => self.load_segment(base_offset, &mut snapshots)?,
             }
         }
         Ok(())
     }
 
-    fn load_segment(&mut self, base_offset: i64) -> Result<(), Stopped> {
+    fn load_segment(
+        &mut self,
+        base_offset: i64,
+        snapshots: &mut SnapshotOffsets,
+    ) -> Result<(), Stopped> {
         let now_ms = self.background.now_ms;
         let LocalLog {
             files, dir, config, ..
@@ -205,19 +210,25 @@ impl LogLoader<'_> {
             None
         };
         if let Some(reason) = reason {
-            let mut manager = self.producers_below(base_offset)?;
+            let mut manager = self.producers_below(base_offset, snapshots)?;
             if let Err(error) = self.recover_segment(&mut segment, &mut manager, reason) {
                 return Err(overflow_or(error, segment, false));
             }
+            *snapshots = std::mem::take(manager.snapshots_mut());
         }
         self.log.segments.insert(base_offset, segment);
         Ok(())
     }
 
-    /// The producers below a segment that is to be recovered (`LogLoader.recoverSegment`).
-    fn producers_below(&mut self, base_offset: i64) -> Result<ProducerStateManager, Error> {
-        let snapshots = list_snapshots(&self.log.files, &self.log.dir)?;
-        let mut manager = ProducerStateManager::new(snapshots);
+    /// The producers below a segment that is to be recovered (`LogLoader.recoverSegment`), with the
+    /// snapshots of the directory. Kafka lists it for every segment; here they are handed on from
+    /// one to the next.
+    fn producers_below(
+        &mut self,
+        base_offset: i64,
+        snapshots: &mut SnapshotOffsets,
+    ) -> Result<ProducerStateManager, Error> {
+        let mut manager = ProducerStateManager::new(std::mem::take(snapshots));
         let rebuild = Rebuild {
             log_start_offset: self.checkpointed.log_start_offset,
             last_offset: base_offset,
@@ -346,10 +357,11 @@ impl LogLoader<'_> {
         let recovery_point = self.checkpointed.recovery_point;
         let unflushed = self.log.base_offsets_in(recovery_point, i64::MAX)?;
         let mut unflushed = unflushed.into_iter();
+        let mut snapshots = list_snapshots(&self.log.files, &self.log.dir)?;
         while let Some(base_offset) = unflushed.next() {
             // The segment is in the list while the state below it is rebuilt, which decides
             // where snapshots are written.
-            let mut manager = self.producers_below(base_offset)?;
+            let mut manager = self.producers_below(base_offset, &mut snapshots)?;
             let now_ms = self.background.now_ms;
             let Some(mut segment) = self.log.segments.remove(&base_offset) else {
                 continue;
@@ -373,6 +385,7 @@ impl LogLoader<'_> {
                 Err(error) => return Err(overflow_or(error, segment, true)),
             };
             self.log.segments.insert(base_offset, segment);
+            snapshots = std::mem::take(manager.snapshots_mut());
             if truncated > 0 {
                 let rest: Vec<i64> = unflushed.collect();
                 self.log.files.because(load_trace::SEGMENT_LOST);

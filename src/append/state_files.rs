@@ -2,7 +2,7 @@
 //!
 //! Decides the parts of `ProducerStateManager` that touch files.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, LoadError};
@@ -133,8 +133,11 @@ pub(super) struct StateFiles<'a> {
 impl ProducerStateLog for StateFiles<'_> {
     type Error = Error;
 
-    fn segment_base_offsets(&self) -> Vec<i64> {
-        self.log.segments.keys().copied().collect()
+    fn segment_base_offsets(
+        &self,
+        range: impl RangeBounds<i64>,
+    ) -> impl DoubleEndedIterator<Item = i64> {
+        self.log.segments.range(range).map(|(base, _)| *base)
     }
 
     fn read_snapshot(&mut self, offset: i64) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {

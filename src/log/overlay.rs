@@ -31,6 +31,8 @@ struct Base {
 /// The content of a file: `head`, then what of the base lies behind as many bytes, then zeros.
 #[derive(Clone, Debug, Default)]
 struct Content {
+    /// The name it has, or had last.
+    name: OsString,
     base: Option<Base>,
     head: Vec<u8>,
     len: u64,
@@ -106,8 +108,12 @@ impl Overlay {
                 start: 0,
                 len,
             });
-            let head = Vec::new();
-            let id = overlay.add(Content { base, head, len });
+            let id = overlay.add(Content {
+                name: name.clone(),
+                base,
+                head: Vec::new(),
+                len,
+            });
             overlay.names.insert(name.clone(), id);
             overlay.original.push((name, len));
         }
@@ -166,7 +172,10 @@ impl Overlay {
 
     /// An empty file under that name, in place of one that may be there.
     pub fn create(&mut self, name: &OsStr) -> FileId {
-        let id = self.add(Content::default());
+        let id = self.add(Content {
+            name: name.to_owned(),
+            ..Content::default()
+        });
         self.names.insert(name.to_owned(), id);
         self.note(id);
         id
@@ -178,6 +187,9 @@ impl Overlay {
             return false;
         };
         self.names.insert(to.to_owned(), id);
+        if let Some(content) = self.contents.get_mut(id.0) {
+            to.clone_into(&mut content.name);
+        }
         self.note(id);
         self.rename_reasons.insert(id, Arc::clone(&self.reason));
         true
@@ -264,6 +276,7 @@ impl Overlay {
 
     fn content(&self, id: FileId) -> &Content {
         const NONE: &Content = &Content {
+            name: OsString::new(),
             base: None,
             head: Vec::new(),
             len: 0,
@@ -319,8 +332,7 @@ impl Overlay {
                 let len = usize::try_from(content.data_len()).unwrap_or(usize::MAX);
                 let mut bytes = vec![0; len];
                 self.read_at(id, &mut bytes, 0)?;
-                let name = self.name_of(id).unwrap_or_default();
-                Ok(MappedFile::from_bytes(&self.dir.join(name), bytes))
+                Ok(MappedFile::from_bytes(&self.dir.join(&content.name), bytes))
             }
         }
     }
@@ -354,13 +366,6 @@ impl Overlay {
     }
 
     // ---- what has changed -------------------------------------------------------------------
-
-    fn name_of(&self, id: FileId) -> Option<&OsStr> {
-        let mut names = self.names.iter();
-        names
-            .find(|(_, it)| **it == id)
-            .map(|(name, _)| name.as_os_str())
-    }
 
     /// Why a file was changed last.
     #[must_use]

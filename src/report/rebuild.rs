@@ -8,7 +8,7 @@
 //! cut off, the log ends.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeBounds};
 
 use serde::Serialize;
 
@@ -695,8 +695,12 @@ impl From<Refusal> for Failure {
 impl ProducerStateLog for RecoveredLog<'_> {
     type Error = Failure;
 
-    fn segment_base_offsets(&self) -> Vec<i64> {
-        self.bases.clone()
+    fn segment_base_offsets(
+        &self,
+        range: impl RangeBounds<i64>,
+    ) -> impl DoubleEndedIterator<Item = i64> {
+        let bases = self.bases.iter().copied();
+        bases.filter(move |base| range.contains(base))
     }
 
     fn read_snapshot(&mut self, offset: i64) -> Result<Option<Vec<ProducerSnapshotRow>>, Failure> {

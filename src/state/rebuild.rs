@@ -1,5 +1,7 @@
 //! How a whole log becomes state: from the newest snapshot, then from the batches behind it.
 
+use std::ops::RangeBounds;
+
 use super::producer_state_entry::ProducerSnapshotRow;
 use super::producer_state_manager::{Expiration, ProducerStateManager};
 use super::refusal::Refusal;
@@ -17,8 +19,11 @@ pub trait ProducerStateLog {
     /// Why files could not be read or written, or why a batch stops the broker.
     type Error: From<Refusal>;
 
-    /// The base offsets of the segments, ascending.
-    fn segment_base_offsets(&self) -> Vec<i64>;
+    /// The base offsets of the segments in a range, ascending.
+    fn segment_base_offsets(
+        &self,
+        range: impl RangeBounds<i64>,
+    ) -> impl DoubleEndedIterator<Item = i64>;
 
     /// The rows of a snapshot in file order; `None` if it is corrupt, and then it is deleted.
     ///
@@ -84,9 +89,8 @@ pub fn rebuild_producer_state<L: ProducerStateLog>(
     log: &mut L,
     rebuild: &Rebuild,
 ) -> Result<(), L::Error> {
-    let segments = log.segment_base_offsets();
-    let last_two = segments.get(segments.len().saturating_sub(2)..);
-    let last_two = last_two.unwrap_or_default();
+    let mut last_two: Vec<i64> = log.segment_base_offsets(..).rev().take(2).collect();
+    last_two.reverse();
     let last_offset = rebuild.last_offset;
 
     if rebuild.reload_from_clean_shutdown && manager.snapshots().latest().is_none() {
@@ -102,27 +106,24 @@ pub fn rebuild_producer_state<L: ProducerStateLog>(
     truncate_and_reload(manager, log, rebuild)?;
     if last_offset > manager.map_end_offset() && !was_empty {
         let from = manager.map_end_offset();
-        let first = segments
-            .partition_point(|&base| base <= from)
-            .saturating_sub(1);
-        let floor_of_last = segments.iter().rev().find(|&&base| base <= last_offset);
-        for base_offset in segments
-            .iter()
-            .skip(first)
-            .take_while(|&&b| b < last_offset)
-        {
+        let first = log.segment_base_offsets(..=from).next_back();
+        let floor_of_last = log.segment_base_offsets(..=last_offset).next_back();
+        let segments: Vec<i64> = log
+            .segment_base_offsets(first.unwrap_or(i64::MIN)..last_offset)
+            .collect();
+        for base_offset in segments {
             let start_offset = manager
                 .map_end_offset()
-                .max(*base_offset)
+                .max(base_offset)
                 .max(rebuild.log_start_offset);
             manager.update_map_end_offset(start_offset);
-            if last_two.contains(base_offset) {
+            if last_two.contains(&base_offset) {
                 write_due_snapshot(manager, log)?;
             }
             let end_offset = (floor_of_last == Some(base_offset)).then_some(last_offset);
             let mut producers = SegmentProducers::new();
             log.for_each_batch(
-                *base_offset,
+                base_offset,
                 start_offset,
                 end_offset,
                 &mut |header, marker| producers.add(manager, header, marker),

@@ -3,6 +3,7 @@
 //! Knows offsets, not files: what it takes out of the set the caller deletes or renames.
 
 use std::collections::BTreeSet;
+use std::ops::{Bound, RangeBounds};
 
 /// The offsets of the snapshots of a partition (`ProducerStateManager.snapshots`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,21 +78,23 @@ impl SnapshotOffsets {
     /// Takes out those that truncation and loading do not trust: above the log end, and at or
     /// below the log start (`ProducerStateManager.truncateAndReload`).
     pub fn remove_out_of_range(&mut self, log_start_offset: i64, log_end_offset: i64) -> Vec<i64> {
-        self.take(|offset| offset > log_end_offset || offset <= log_start_offset)
+        let mut taken = self.take(..=log_start_offset);
+        taken.extend(self.take((Bound::Excluded(log_end_offset), Bound::Unbounded)));
+        taken
     }
 
     /// Takes out those below `offset` (`ProducerStateManager.deleteSnapshotsBefore`).
     pub fn remove_before(&mut self, before: i64) -> Vec<i64> {
-        self.take(|offset| (0..before).contains(&offset))
+        self.take(0..before.max(0))
     }
 
     /// Takes out all (`ProducerStateManager.truncateFullyAndStartAt`).
     pub fn remove_all(&mut self) -> Vec<i64> {
-        self.take(|_| true)
+        self.take(..)
     }
 
-    fn take(&mut self, unwanted: impl Fn(i64) -> bool) -> Vec<i64> {
-        let taken: Vec<i64> = self.iter().filter(|&offset| unwanted(offset)).collect();
+    fn take(&mut self, unwanted: impl RangeBounds<i64>) -> Vec<i64> {
+        let taken: Vec<i64> = self.offsets.range(unwanted).copied().collect();
         for offset in &taken {
             self.offsets.remove(offset);
         }

@@ -1,6 +1,7 @@
 //! A partition in memory: batch headers by segment, and the snapshots that would be files.
 
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 
 use kseg::format::control_record::EndTransactionMarker;
 use kseg::format::record_batch::RecordBatchHeader;
@@ -84,8 +85,11 @@ impl LogOffsets for MemoryLog {
 impl ProducerStateLog for MemoryLog {
     type Error = Refusal;
 
-    fn segment_base_offsets(&self) -> Vec<i64> {
-        self.segments.keys().copied().collect()
+    fn segment_base_offsets(
+        &self,
+        range: impl RangeBounds<i64>,
+    ) -> impl DoubleEndedIterator<Item = i64> {
+        self.segments.range(range).map(|(base, _)| *base)
     }
 
     fn read_snapshot(&mut self, offset: i64) -> Result<Option<Vec<ProducerSnapshotRow>>, Refusal> {

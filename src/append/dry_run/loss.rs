@@ -1,6 +1,6 @@
 //! What a start loses that is in the files now.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 
 use super::reference;
@@ -24,9 +24,14 @@ impl DryRun {
         options: &DryRunOptions,
     ) -> Result<(), log::Error> {
         let mut losses = Losses::default();
+        let renamed = self.row.actions.iter();
+        let names_before: HashMap<&str, &str> = renamed
+            .filter_map(|action| Some((action.to.as_deref()?, action.file.as_str())))
+            .collect();
         for action in &self.row.actions {
             if let Some(from) = lost_from(action) {
-                let path = dir.path.join(self.name_before(&action.file));
+                let file = action.file.as_str();
+                let path = dir.path.join(names_before.get(file).unwrap_or(&file));
                 losses.count(
                     &MappedFile::open_part(&path, options.io, from, u64::MAX)?,
                     None,
@@ -47,13 +52,6 @@ impl DryRun {
         self.row.losses = losses;
         self.warn(&trace, hidden);
         Ok(())
-    }
-
-    /// The name of a file before the start.
-    fn name_before<'a>(&'a self, file: &'a str) -> &'a str {
-        let is_that = |action: &&Action| action.to.as_deref() == Some(file);
-        let renamed = self.row.actions.iter().find(is_that);
-        renamed.map_or(file, |action| &action.file)
     }
 
     /// Batches of the last segment that are at or above the log end: a broker looks for that from

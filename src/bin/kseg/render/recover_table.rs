@@ -1,5 +1,6 @@
 //! The table of `kseg recover`: what a start costs first, then the partitions, then the files.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use kseg::append::dry_run::RecoverRow;
@@ -140,13 +141,11 @@ impl RecoverTable {
             writeln!(context.out, "  {what} with {}: {message}", error.exception)?;
         }
         let limit = if self.all { usize::MAX } else { FILES_SHOWN };
-        let is_index = |action: &&Action| {
-            !self.all
-                && row.indexes_rewritten.contains(&action.file)
-                && action.kind == ActionKind::Rewrite
-        };
-        let indexes = row.actions.iter().filter(is_index).count() as u64;
-        let files: Vec<&Action> = row.actions.iter().filter(|it| !is_index(it)).collect();
+        let rewritten: HashSet<&String> = row.indexes_rewritten.iter().collect();
+        let (indexes, files): (Vec<&Action>, Vec<&Action>) = row.actions.iter().partition(|it| {
+            !self.all && it.kind == ActionKind::Rewrite && rewritten.contains(&it.file)
+        });
+        let indexes = indexes.len() as u64;
         for action in files.iter().take(limit) {
             writeln!(context.out, "  {}", action_line(action))?;
         }

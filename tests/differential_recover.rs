@@ -14,20 +14,15 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::files_below;
-use common::loading::as_expected;
 use common::partitions::{partitions_below, root};
-use kseg::append::LogConfig;
+use common::started::{Case, compare};
 use kseg::append::dry_run::row::Start;
-use kseg::append::dry_run::{DryRun, DryRunOptions, dry_run};
-use kseg::log::Io;
-use kseg::log::checkpoints::CheckpointedOffsets;
 use kseg::log::partition_dir::PartitionDir;
 use serde_json::{Value, json};
 
@@ -60,35 +55,7 @@ impl Random {
     }
 }
 
-/// What is asked of Kafka and of kseg.
-struct Case {
-    dir: PathBuf,
-    kafka_dir: PathBuf,
-    start: Start,
-    log_start_offset: i64,
-    recovery_point: i64,
-    now_ms: i64,
-    interval: i32,
-    what: Vec<String>,
-}
-
-const SEGMENT_INDEX_BYTES: i32 = 4096;
-const EXPIRATION_MS: i32 = 86_400_000;
-
 impl Case {
-    fn request(&self) -> Value {
-        json!({
-            "dir": self.kafka_dir,
-            "clean": self.start == Start::Clean,
-            "logStartOffset": self.log_start_offset,
-            "recoveryPoint": self.recovery_point,
-            "nowMs": self.now_ms,
-            "indexIntervalBytes": self.interval,
-            "segmentIndexBytes": SEGMENT_INDEX_BYTES,
-            "producerIdExpirationMs": EXPIRATION_MS,
-        })
-    }
-
     /// Names of the files, sorted.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.dir).unwrap();
@@ -320,109 +287,6 @@ fn make_case(work: &Path, bases: &[PathBuf], seed: u64, number: u64) -> Case {
     }
     copy_dir(&case.dir, &case.kafka_dir);
     case
-}
-
-/// Plays the start through.
-fn play(case: &Case) -> Result<DryRun, kseg::log::Error> {
-    let options = DryRunOptions {
-        io: Io::Mmap,
-        config: LogConfig {
-            index_interval_bytes: case.interval,
-            segment_index_bytes: SEGMENT_INDEX_BYTES,
-            producer_id_expiration_ms: EXPIRATION_MS,
-            ..LogConfig::default()
-        },
-        now_ms: Some(case.now_ms),
-        is_clean: false,
-    };
-    let checkpoints = CheckpointedOffsets {
-        log_start_offset: Some(case.log_start_offset),
-        recovery_point: Some(case.recovery_point),
-        high_watermark: None,
-        cleaner_offset: None,
-    };
-    let dir = PartitionDir::open(&case.dir).unwrap();
-    dry_run(&dir, checkpoints, case.start, &options)
-}
-
-/// The differences between what Kafka did and what kseg says it does.
-fn compare(case: &Case, answer: &Value) -> Vec<String> {
-    let run = match play(case) {
-        Ok(run) => run,
-        Err(error) => return vec![format!("could not look: {error}; Kafka: {answer}")],
-    };
-    let row = &run.row;
-    let mut differences = Vec::new();
-    let mut differ = |what: &str, ours: &Value, theirs: &Value| {
-        if ours != theirs {
-            differences.push(format!("{what}:\n    kseg  {ours}\n    Kafka {theirs}"));
-        }
-    };
-    let error = row.error.as_ref().map(|error| error.exception);
-    let their_error = answer.get("error").unwrap_or(&Value::Null);
-    differ("error", &json!(error), their_error);
-    let files: BTreeMap<&str, u64> = row
-        .files_after_start
-        .iter()
-        .map(|file| (file.file.as_str(), file.size_in_bytes))
-        .collect();
-    differ(
-        "files after start",
-        &json!(files),
-        &answer["filesAfterStart"],
-    );
-    if !row.loads || answer["loads"] == json!(false) {
-        return differences;
-    }
-    let ours = as_expected(row);
-    for key in [
-        "logStartOffset",
-        "logEndOffset",
-        "highWatermark",
-        "lastStableOffset",
-        "segments",
-        "producers",
-        "abortedTransactions",
-        "leaderEpochs",
-    ] {
-        differ(key, &ours[key], &answer[key]);
-    }
-    let recovery_point = json!(row.recovery_point);
-    differ("recoveryPoint", &recovery_point, &answer["recoveryPoint"]);
-    differences.extend(compare_files(case, &run, &ours["files"]));
-    differences
-}
-
-/// Every byte after the next clean stop, and what is done to files, told by the actions alone.
-fn compare_files(case: &Case, run: &DryRun, told: &Value) -> Vec<String> {
-    let mut differences = Vec::new();
-    let out = tempfile::tempdir().unwrap();
-    run.write_to(out.path()).unwrap();
-    let names = |dir: &Path| -> BTreeSet<String> {
-        let files = files_below(dir).into_iter();
-        files
-            .map(|file| file.file_name().unwrap().to_str().unwrap().to_owned())
-            .collect()
-    };
-    let (ours, theirs) = (names(out.path()), names(&case.kafka_dir));
-    if ours != theirs {
-        differences.push(format!("files:\n    kseg  {ours:?}\n    Kafka {theirs:?}"));
-    }
-    for name in ours.intersection(&theirs) {
-        let ours = fs::read(out.path().join(name)).unwrap();
-        let theirs = fs::read(case.kafka_dir.join(name)).unwrap();
-        if ours != theirs {
-            let (ours, theirs) = (ours.len(), theirs.len());
-            differences.push(format!("bytes of {name}: {ours} and {theirs}"));
-        }
-    }
-    let before = names(&case.dir);
-    let gone: Vec<&String> = before.difference(&theirs).collect();
-    let new: Vec<&String> = theirs.difference(&before).collect();
-    if told["removed"] != json!(gone) || told["created"] != json!(new) {
-        differences.push(format!("actions say {told}, Kafka -{gone:?} +{new:?}"));
-    }
-    differences
 }
 
 #[test]

@@ -355,6 +355,40 @@ fn killed_and_damaged_brokers_come_up_as_predicted() {
     assert!(compared > 15, "only {compared} partitions were compared");
 }
 
+/// Damaged directories that Kafka loaded, kept since kseg once said something else.
+#[test]
+fn directories_that_differed_once_come_up_as_in_kafka() {
+    let cases = common::partitions::folders_in(&common::partitions::root().join("tests/started"));
+    assert!(!cases.is_empty());
+    for folder in cases {
+        let answer = read_json(&folder.join("answer.json"));
+        let differences = common::started::compare(&common::started::Case::kept(&folder), &answer);
+        assert_eq!(differences, Vec::<String>::new(), "{}", folder.display());
+    }
+}
+
+/// A start that keeps every byte of every segment, wherever it puts it, loses none.
+#[test]
+fn what_is_kept_is_not_lost() {
+    let mut split = 0;
+    for dir in common::partitions::partitions_below(&fixtures()) {
+        let (dir, checkpoints) = common::partitions::open(&dir);
+        let logs = dir.files.iter().filter(|it| it.name().ends_with(".log"));
+        let before: u64 = logs.map(|it| it.size_in_bytes).sum();
+        for start in [Start::Clean, Start::Unclean] {
+            let row = play(&dir.path, checkpoints, start, LogConfig::default(), None).row;
+            let after: u64 = row.segments.iter().map(|it| it.size_in_bytes).sum();
+            let is_hidden =
+                Some(row.log_end_offset) == row.segments.last().map(|it| Some(it.base_offset));
+            if row.loads && before == after && !is_hidden {
+                assert!(!row.loses_data, "{} {}", dir.path.display(), start.name());
+                split += usize::from(row.segments.len() > dir.segments.len());
+            }
+        }
+    }
+    assert!(split > 0, "no directory has a segment that is split");
+}
+
 /// The other answers of `expected.json` that are about a start.
 #[test]
 fn incidents_are_answered() {

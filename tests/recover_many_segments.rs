@@ -10,9 +10,9 @@
 use std::fs;
 use std::path::Path;
 
+use kseg::append::LogConfig;
 use kseg::append::dry_run::row::{ActionKind, Start};
 use kseg::append::dry_run::{DryRun, DryRunOptions, dry_run};
-use kseg::append::{Checkpointed, LeaderAppend, LogConfig, PartitionLog};
 use kseg::format::record_batch_builder::{BatchSettings, RecordBatchBuilder, SimpleRecord};
 use kseg::log::Io;
 use kseg::log::checkpoints::CheckpointedOffsets;
@@ -23,39 +23,36 @@ const SEGMENTS: i64 = 3_000;
 fn config() -> LogConfig {
     LogConfig {
         segment_index_bytes: 64,
-        fsync: false,
         ..LogConfig::default()
     }
 }
 
-/// A batch of one record, as an idempotent producer sends it.
-fn batch(sequence: i32) -> Vec<u8> {
+/// A batch of one record of an idempotent producer, as it lies in a log.
+fn batch(offset: i64) -> Vec<u8> {
     let settings = BatchSettings {
         producer_id: 7,
         producer_epoch: 0,
-        base_sequence: sequence,
+        base_sequence: i32::try_from(offset).unwrap(),
         ..BatchSettings::default()
     };
     let mut builder = RecordBatchBuilder::new(settings).unwrap();
     builder.append(&SimpleRecord::default()).unwrap();
     let mut bytes = Vec::new();
     builder.build(&mut bytes).unwrap();
+    // No checksum covers it.
+    bytes[..8].copy_from_slice(&offset.to_be_bytes());
     bytes
 }
 
-/// A log with one batch in each segment.
+/// A log with one batch in each segment, and no entry in any index.
 fn write(dir: &Path) {
-    let mut log = PartitionLog::open(dir, config(), Checkpointed::NEW, None, 0).unwrap();
+    fs::create_dir(dir).unwrap();
     for offset in 0..SEGMENTS {
-        if offset > 0 {
-            log.roll().unwrap();
-        }
-        let mut bytes = batch(i32::try_from(offset).unwrap());
-        log.append_as_leader(&mut bytes, &LeaderAppend::default())
-            .unwrap();
-        log.run_due_tasks().unwrap();
+        let file = |suffix: &str| dir.join(format!("{offset:020}.{suffix}"));
+        fs::write(file("log"), batch(offset)).unwrap();
+        fs::write(file("index"), "").unwrap();
+        fs::write(file("timeindex"), "").unwrap();
     }
-    log.close().unwrap();
 }
 
 fn start(dir: &Path) -> DryRun {
@@ -81,20 +78,11 @@ fn thousands_of_segments_are_recovered() {
     assert_eq!(row.segments_recovered.len(), count);
     assert_eq!(row.log_end_offset, Some(SEGMENTS));
     assert_eq!(row.producers[0].last_offset, Some(SEGMENTS - 1));
-    assert_eq!(row.work.replayed_bytes, 0, "each begins at a snapshot");
+    assert_eq!(
+        row.work.replayed_bytes, 0,
+        "each begins at the snapshot of the one before it"
+    );
     assert!(!row.loses_data);
-
-    // One snapshot more or less makes no segment be read twice.
-    for entry in fs::read_dir(&dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|it| it == "snapshot") {
-            fs::remove_file(path).unwrap();
-        }
-    }
-    let row = start(&dir).row;
-    assert_eq!(row.segments_recovered.len(), count);
-    assert_eq!(row.producers[0].last_offset, Some(SEGMENTS - 1));
-    assert_eq!(row.work.replayed_bytes, 0);
 
     // A batch that is not good near the beginning: all segments behind it go.
     let log = dir.join("00000000000000000002.log");

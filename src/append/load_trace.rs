@@ -2,7 +2,9 @@
 
 /// Why whole segments are deleted that nobody has replaced: their records are lost.
 pub(super) const SEGMENT_LOST: &str = "a segment before it lost bytes in recovery";
-/// The same of a whole log.
+/// Why the files of a segment change whose batches go into several.
+pub(super) const SPLIT: &str = "offsets too far apart for one segment: split";
+/// Why all segments of a log are deleted.
 pub(super) const ENDS_BELOW_START: &str = "the log ends below its checkpointed start";
 
 /// What was read as a log was loaded.

@@ -3,6 +3,7 @@
 //! Decides `LocalLog.splitOverflowedSegment`, `LocalLog.replaceSegments`.
 
 use super::error::{Error, LoadError};
+use super::load_trace::SPLIT;
 use super::local_log::{Background, LocalLog};
 use super::segment::LogSegment;
 use crate::format::file_name::FileState;
@@ -20,8 +21,7 @@ pub(super) fn split(
         let path = segment.path().to_owned();
         return Err(LoadError::NotSplit { path, offset }.into());
     }
-    log.files
-        .because("offsets too far apart for one segment: split");
+    log.files.because(SPLIT);
     let mut pieces = Vec::new();
     if let Err(error) = cut(log, &segment, &mut pieces, background.now_ms) {
         for base_offset in pieces.iter().map(|piece| piece.base_offset) {

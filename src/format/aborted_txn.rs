@@ -144,26 +144,31 @@ impl<'a> AbortedTxnRows<'a> {
         self.torn.len()
     }
 
-    /// Fails where Kafka fails: at the first row with a version above [`CURRENT_VERSION`]
-    /// (`TransactionIndex.iterable`). Negative ones pass.
+    /// The whole rows one after the other as Kafka reads them (`TransactionIndex.iterable`): in
+    /// place of one with a version above [`CURRENT_VERSION`] the error at which it stops, if it
+    /// gets as far. Negative versions pass.
+    pub fn checked(&self) -> impl Iterator<Item = Result<&'a AbortedTxn, DecodeError>> {
+        let rows = self.rows.iter().enumerate();
+        rows.map(|(index, row)| match row.version() {
+            ..=CURRENT_VERSION => Ok(row),
+            found => Err(DecodeError::new(
+                "aborted transaction",
+                "version",
+                (index * ROW_SIZE) as u64,
+                DecodeErrorKind::UnknownVersion {
+                    found: i64::from(found),
+                    newest: i64::from(CURRENT_VERSION),
+                },
+            )),
+        })
+    }
+
+    /// Fails where Kafka fails if it reads all rows.
     ///
     /// # Errors
-    /// If there is such a row.
+    /// The first of [`AbortedTxnRows::checked`].
     pub fn check_versions(&self) -> Result<(), DecodeError> {
-        let newer = |row: &AbortedTxn| row.version() > CURRENT_VERSION;
-        let Some(index) = self.rows.iter().position(newer) else {
-            return Ok(());
-        };
-        let found = self.rows.get(index).map_or(0, AbortedTxn::version);
-        Err(DecodeError::new(
-            "aborted transaction",
-            "version",
-            (index * ROW_SIZE) as u64,
-            DecodeErrorKind::UnknownVersion {
-                found: i64::from(found),
-                newest: i64::from(CURRENT_VERSION),
-            },
-        ))
+        self.checked().find_map(Result::err).map_or(Ok(()), Err)
     }
 }
 

@@ -434,6 +434,20 @@ impl Overlay {
         Ok(found)
     }
 
+    /// Of the files that were there before, by name, up to which byte what they had is in a file now
+    /// whose name `is_wanted` picks. What is in none is not listed.
+    pub fn kept(&self, is_wanted: impl Fn(&OsStr) -> bool) -> BTreeMap<&OsStr, u64> {
+        let mut kept = BTreeMap::new();
+        for (name, id) in &self.names {
+            let content = self.content(*id);
+            if let Some(base) = content.base.as_ref().filter(|_| is_wanted(name)) {
+                let end = kept.entry(base.name.as_os_str()).or_insert(0);
+                *end = (base.start + base.len).max(*end);
+            }
+        }
+        kept
+    }
+
     /// The names that stand for other bytes than before, of those that `is_wanted` picks and that
     /// were there before. Zeros at the end do not count.
     ///

@@ -20,6 +20,7 @@ pub mod dump_compare;
 pub mod kafka_dump;
 pub mod loading;
 pub mod partitions;
+pub mod started;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::fs;
 
 use super::reference;
-use super::row::{Action, ActionKind, Losses, RecoverRow};
+use super::row::{Action, ActionKind, Losses};
 use super::{DryRun, DryRunOptions, as_files_error, is_live_log};
-use crate::append::load_trace::{ENDS_BELOW_START, LoadTrace, SEGMENT_LOST};
+use crate::append::load_trace::{ENDS_BELOW_START, LoadTrace, SEGMENT_LOST, SPLIT};
 use crate::append::loader::Checkpointed;
 use crate::format::file_name::LogFileKind;
 use crate::log::batches::{BatchWalk, Entry};
@@ -28,10 +29,15 @@ impl DryRun {
         let names_before: HashMap<&str, &str> = renamed
             .filter_map(|action| Some((action.to.as_deref()?, action.file.as_str())))
             .collect();
-        for action in &self.row.actions {
-            if let Some(from) = lost_from(action) {
-                let file = action.file.as_str();
-                let path = dir.path.join(names_before.get(file).unwrap_or(&file));
+        let kept = self
+            .overlay
+            .kept(|name| is_live_log(&name.to_string_lossy()));
+        for action in self.row.actions.iter().filter(|it| is_loss(it)) {
+            let file = action.file.as_str();
+            let before = names_before.get(file).unwrap_or(&file);
+            let path = dir.path.join(before);
+            let from = kept.get(OsStr::new(before)).copied().unwrap_or(0);
+            if fs::metadata(&path).is_ok_and(|it| from < it.len()) {
                 losses.count(
                     &MappedFile::open_part(&path, options.io, from, u64::MAX)?,
                     None,
@@ -51,6 +57,53 @@ impl DryRun {
         self.row.loses_producer_state = !losses.producers.is_empty();
         self.row.losses = losses;
         self.warn(&trace, hidden);
+        if self.row.loads {
+            self.warn_of_missing_aborted(&trace)?;
+        }
+        Ok(())
+    }
+
+    /// Aborted transactions that no `.txnindex` has. Only where a segment is recovered are its rows
+    /// made again; in a log without transactions there is nothing to look for.
+    fn warn_of_missing_aborted(&mut self, trace: &LoadTrace) -> Result<(), log::Error> {
+        let row = &self.row;
+        let has_transactions = trace.producers_skipped
+            || !row.aborted_transactions.is_empty()
+            || row
+                .producers
+                .iter()
+                .any(|it| it.coordinator_epoch.is_some());
+        let recovered: BTreeSet<i64> = trace.recovered.iter().map(|it| it.base_offset).collect();
+        let is_recovered = |base_offset: &i64| recovered.contains(base_offset);
+        let bases: Vec<i64> = row.segments.iter().map(|it| it.base_offset).collect();
+        if !has_transactions || bases.iter().all(is_recovered) {
+            return Ok(());
+        }
+        let known: BTreeSet<(i64, i64)> = row
+            .aborted_transactions
+            .iter()
+            .map(|it| (it.producer_id, it.last_offset))
+            .collect();
+        let start = row.log_start_offset.unwrap_or(0);
+        let in_log = reference::aborted(&self.overlay, &bases, row.log_end_offset)?;
+        let missing: Vec<i64> = in_log
+            .into_iter()
+            .filter(|it| it.last_offset >= start)
+            .filter(|it| !known.contains(&(it.producer_id, it.last_offset)))
+            .map(|it| it.first_offset)
+            .collect();
+        if let Some(first) = missing.first() {
+            let count = missing.len();
+            let (what, are, their) = match count {
+                1 => ("aborted transaction", "is", "its"),
+                _ => ("aborted transactions", "are", "their"),
+            };
+            self.row.warnings.push(format!(
+                "{count} {what}, the first from offset {first}, {are} in no .txnindex, and this \
+                 start does not look: read_committed consumers get {their} records; kseg rebuild \
+                 makes the index"
+            ));
+        }
         Ok(())
     }
 
@@ -164,38 +217,17 @@ impl DryRun {
     }
 }
 
-/// Says at a clean start what only an unclean one brings to light: aborted transactions that no
-/// `.txnindex` has. A clean start leaves them out for good.
-pub fn compare_starts(clean: &mut RecoverRow, unclean: &RecoverRow) {
-    let known: BTreeSet<_> = clean.aborted_transactions.iter().collect();
-    let missing: Vec<i64> = unclean
-        .aborted_transactions
-        .iter()
-        .filter(|row| !known.contains(row) && Some(row.last_offset) < clean.log_end_offset)
-        .map(|row| row.first_offset)
-        .collect();
-    if let Some(first) = missing.first() {
-        clean.warnings.push(format!(
-            "{} aborted transactions, the first from offset {first}, are in no .txnindex, and a \
-             clean start does not look: read_committed consumers get their records; kseg rebuild \
-             makes the index",
-            missing.len()
-        ));
-    }
-}
-
-/// From which byte on the records of a `.log` are gone and nobody has put others in their place.
-fn lost_from(action: &Action) -> Option<u64> {
-    if !is_live_log(&action.file) {
-        return None;
-    }
-    match action.kind {
-        ActionKind::Cut => action.position,
-        ActionKind::Remove if action.reason == SEGMENT_LOST => Some(0),
-        ActionKind::Remove if action.reason == ENDS_BELOW_START => Some(0),
-        ActionKind::Rewrite if action.reason == ENDS_BELOW_START => Some(0),
-        ActionKind::Remove | ActionKind::Rename | ActionKind::Make | ActionKind::Rewrite => None,
-    }
+/// Whether records of a `.log` may be gone that nobody has put others in the place of.
+fn is_loss(action: &Action) -> bool {
+    is_live_log(&action.file)
+        && match action.kind {
+            ActionKind::Cut => true,
+            ActionKind::Remove => {
+                [SEGMENT_LOST, ENDS_BELOW_START, SPLIT].contains(&action.reason.as_str())
+            }
+            ActionKind::Rewrite => action.reason == ENDS_BELOW_START,
+            ActionKind::Rename | ActionKind::Make => false,
+        }
 }
 
 impl Losses {

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-pub use loss::compare_starts;
 pub use row::RecoverRow;
 
 use self::row::{Action, LoadFailure, RecoverRow as Row, Start};

@@ -1,14 +1,22 @@
-//! The producers a broker could know of from the files as they lie, to compare with those it knows
-//! after a start.
+//! What the files tell, to compare with what a broker knows after a start: producers, and
+//! transactions that were aborted.
+
+use std::ffi::OsStr;
 
 use super::{DryRunOptions, load, overlay_of};
 use crate::append::error::Error;
 use crate::append::files::Files;
 use crate::append::loader::Checkpointed;
-use crate::append::state_files::{list_snapshots, read_snapshot, snapshot_path};
-use crate::format::producer_snapshot;
+use crate::append::state_files::{list_snapshots, read_snapshot};
+use crate::format::file_name::LogFileKind;
+use crate::log;
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::overlay::Overlay;
 use crate::log::partition_dir::PartitionDir;
-use crate::state::{Expiration, ProducerStateEntry};
+use crate::state::{
+    AbortedTxnRow, Expiration, ProducerStateEntry, ProducerStateManager, SnapshotOffsets,
+    recover_batch,
+};
 
 /// The producers of the newest readable snapshot at or below `end`, those that are not too old.
 pub(super) fn in_newest_snapshot(
@@ -42,11 +50,47 @@ pub(super) fn in_log(
     options: &DryRunOptions,
 ) -> Result<Vec<ProducerStateEntry>, Error> {
     let files = Files::overlay(overlay_of(dir, options.io));
-    let first = dir.segments.first().map_or(0, |first| first.base_offset);
-    // A snapshot of nothing keeps a clean start from taking it that there is nothing to know.
-    let path = snapshot_path(&dir.path, first);
-    let file = files.open(&path)?;
-    file.write_all_at(&path, &producer_snapshot::encode(&[]), 0)?;
-    let log = load(&files, dir, checkpointed, false, options)?;
+    // After a crash with everything flushed the same segments are recovered as at a clean start,
+    // which would take it that there is nothing to know.
+    let flushed = Checkpointed {
+        recovery_point: i64::MAX,
+        clean: false,
+        ..checkpointed
+    };
+    let log = load(&files, dir, flushed, false, options)?;
     Ok(log.producer_state().active_producers().cloned().collect())
+}
+
+/// The aborted transactions with records in these segments, up to the log end, by the headers of
+/// the batches. Where a broker would not go on, they end.
+pub(super) fn aborted(
+    overlay: &Overlay,
+    base_offsets: &[i64],
+    log_end_offset: Option<i64>,
+) -> Result<Vec<AbortedTxnRow>, log::Error> {
+    let mut manager = ProducerStateManager::new(SnapshotOffsets::default());
+    let mut rows = Vec::new();
+    for base_offset in base_offsets {
+        let name = LogFileKind::Log(*base_offset).to_string();
+        let Some(id) = overlay.find(OsStr::new(&name)) else {
+            continue;
+        };
+        let file = overlay.open(id)?;
+        let mut walk = BatchWalk::new(&file);
+        while let Some(entry) = walk.next_entry() {
+            let Entry::Batch(batch) = entry? else {
+                continue;
+            };
+            let header = batch.header;
+            let is_empty = header.records_count() == 0;
+            if is_empty || log_end_offset.is_some_and(|end| header.last_offset() >= end) {
+                continue;
+            }
+            match recover_batch(&mut manager, header, batch.marker()?) {
+                Ok(row) => rows.extend(row),
+                Err(_) => return Ok(rows),
+            }
+        }
+    }
+    Ok(rows)
 }

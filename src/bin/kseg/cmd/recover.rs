@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use kseg::append::LogConfig;
 use kseg::append::dry_run::row::Start;
-use kseg::append::dry_run::{DryRun, DryRunOptions, RecoverRow, compare_starts, dry_run};
+use kseg::append::dry_run::{DryRun, DryRunOptions, RecoverRow, dry_run};
 use kseg::format::file_name::LogDirFileName;
 use kseg::log::log_dir::LogDir;
 
@@ -182,12 +182,6 @@ fn starts(
     let mut runs = Vec::new();
     for start in starts {
         runs.push(dry_run(partition.dir, offsets, start, &options)?);
-    }
-    if let [one, other] = runs.as_mut_slice() {
-        match one.row.start {
-            Start::Clean => compare_starts(&mut one.row, &other.row),
-            Start::Unclean => compare_starts(&mut other.row, &one.row),
-        }
     }
     Ok(runs)
 }

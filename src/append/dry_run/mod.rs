@@ -5,6 +5,8 @@
 //! by whoever reads a directory ([`DryRun::into_loaded`]) or written to another one ([`copy`]).
 
 pub mod copy;
+mod fill;
+pub mod known;
 mod loss;
 mod metadata_log;
 mod reference;

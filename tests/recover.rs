@@ -389,6 +389,79 @@ fn what_is_kept_is_not_lost() {
     assert!(split > 0, "no directory has a segment that is split");
 }
 
+/// How many aborted transactions a row says are in no index.
+fn without_index(row: &RecoverRow) -> u64 {
+    let found = row.warnings.iter().find_map(|warning| {
+        let (count, rest) = warning.split_once(' ')?;
+        rest.contains("in no .txnindex")
+            .then(|| count.parse().unwrap())
+    });
+    found.unwrap_or(0)
+}
+
+/// Bytes of the files with that ending.
+fn bytes_of(dir: &Path, ending: &str) -> Vec<Vec<u8>> {
+    let files = common::files_below(dir).into_iter();
+    let files = files.filter(|it| it.extension().is_some_and(|it| it == ending));
+    files.map(|it| fs::read(it).unwrap()).collect()
+}
+
+/// A clean start makes no row of an index: it names those that the incidents say are missing, and
+/// those that were in the indexes before somebody deleted them.
+#[test]
+fn a_clean_start_names_aborted_transactions_without_an_index() {
+    let clean = |dir: &Path, config| {
+        let (dir, checkpoints) = common::partitions::open(dir);
+        play(&dir.path, checkpoints, Start::Clean, config, None).row
+    };
+    let mut named = 0;
+    for incident in common::partitions::folders_in(&fixtures().join("incidents")) {
+        let expected = read_json(&incident.join("expected.json"));
+        for partition in expected["partitions"].as_object().unwrap().keys() {
+            let findings = expected["findings"].as_array().into_iter().flatten();
+            let missing = findings.filter(|it| {
+                it["kind"] == json!("txnindex-entry-missing") && it["partition"] == json!(partition)
+            });
+            let row = clean(
+                &incident.join("data").join(partition),
+                incident_config(&incident),
+            );
+            let missing = missing.count() as u64;
+            assert_eq!(
+                without_index(&row),
+                missing,
+                "{} {partition}",
+                incident.display()
+            );
+            named += missing;
+        }
+    }
+    for fixture in common::partitions::broker_fixtures() {
+        if !fixture.join("undamaged").exists() {
+            continue;
+        }
+        for before in common::partitions::partitions_below(&fixture.join("undamaged")) {
+            let partition = before.file_name().unwrap().to_str().unwrap();
+            let after = fixture.join("data").join(partition);
+            if bytes_of(&before, "log") != bytes_of(&after, "log") {
+                continue;
+            }
+            let rows = |dir: &Path| {
+                bytes_of(dir, "txnindex")
+                    .iter()
+                    .map(Vec::len)
+                    .sum::<usize>()
+                    / 34
+            };
+            let missing = (rows(&before) - rows(&after)) as u64;
+            let row = clean(&after, broker_config(&fixture, partition));
+            assert_eq!(without_index(&row), missing, "{}", after.display());
+            named += missing;
+        }
+    }
+    assert!(named > 10, "only {named} were missing");
+}
+
 /// The other answers of `expected.json` that are about a start.
 #[test]
 fn incidents_are_answered() {

@@ -8,7 +8,7 @@ use kseg::append::dry_run::row::{Action, ActionKind, Start};
 
 use super::columns::Align::{Left, Right};
 use super::summary::{Summary, SummaryColumn};
-use super::text::{bytes, count, optional, plural, printable};
+use super::text::{bytes, count, optional, plural, printable, wrapped};
 use crate::cmd::recover::is_touched;
 use crate::context::Context;
 
@@ -17,6 +17,9 @@ const FILES_SHOWN: usize = 12;
 
 /// Bytes that a broker is taken to read in a second, for the estimate.
 const BYTES_PER_SECOND: u64 = 100_000_000;
+
+/// Width of the longest [`ActionKind`] by name.
+const KIND_WIDTH: usize = 7;
 
 const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
@@ -44,6 +47,7 @@ struct Totals {
     lose_data: u64,
     lose_producers: u64,
     do_not_load: u64,
+    warned: u64,
     bytes_to_read: u64,
 }
 
@@ -70,7 +74,11 @@ impl RecoverTable {
             return Ok(());
         }
         for start in self.starts() {
-            let line = summary(start, &self.totals(start));
+            let rows: Vec<&RecoverRow> = self.of(start).collect();
+            let line = match rows.as_slice() {
+                [row] => summary(start, row.applies, &answer(row), row.bytes_to_read),
+                _ => self.totals(start).summary(start),
+            };
             writeln!(context.out, "{line}")?;
         }
         let shown: Vec<&RecoverRow> = self
@@ -92,7 +100,10 @@ impl RecoverTable {
         let is_one = self.rows.iter().all(|row| Some(&row.path) == first);
         for row in shown {
             let decides = row.applies || self.picked.is_some();
-            let is_loss = row.loses_data || row.loses_producer_state || !row.warnings.is_empty();
+            let is_loss = !row.loads
+                || row.loses_data
+                || row.loses_producer_state
+                || !row.warnings.is_empty();
             if self.all || is_loss || (decides && (is_one || !is_routine(row))) {
                 self.details(row, context)?;
             }
@@ -112,14 +123,19 @@ impl RecoverTable {
         starts
     }
 
+    fn of(&self, start: Start) -> impl Iterator<Item = &RecoverRow> {
+        self.rows.iter().filter(move |row| row.start == start)
+    }
+
     fn totals(&self, start: Start) -> Totals {
         let mut totals = Totals::default();
-        for row in self.rows.iter().filter(|row| row.start == start) {
+        for row in self.of(start) {
             totals.partitions += 1;
             totals.applies += u64::from(row.applies);
             totals.lose_data += u64::from(row.loses_data);
             totals.lose_producers += u64::from(row.loses_producer_state);
             totals.do_not_load += u64::from(!row.loads);
+            totals.warned += u64::from(!row.warnings.is_empty());
             totals.bytes_to_read += row.bytes_to_read;
         }
         totals
@@ -137,8 +153,8 @@ impl RecoverTable {
             } else {
                 "the log directory goes offline"
             };
-            let message = printable(&error.message);
-            writeln!(context.out, "  {what} with {}: {message}", error.exception)?;
+            let line = format!("{what} with {}: {}", error.exception, error.message);
+            paragraph(context, &line, "")?;
         }
         let limit = if self.all { usize::MAX } else { FILES_SHOWN };
         let rewritten: HashSet<&String> = row.indexes_rewritten.iter().collect();
@@ -147,7 +163,9 @@ impl RecoverTable {
         });
         let indexes = indexes.len() as u64;
         for action in files.iter().take(limit) {
-            writeln!(context.out, "  {}", action_line(action))?;
+            let (what, why) = action_texts(action);
+            let kind = format!("{:<KIND_WIDTH$}  ", action.kind.name());
+            paragraph(context, &format!("{what}: {why}"), &kind)?;
         }
         if let Some(more) = files.len().checked_sub(limit).filter(|it| *it > 0) {
             writeln!(context.out, "  and {more} more files; --all lists them")?;
@@ -160,10 +178,24 @@ impl RecoverTable {
             )?;
         }
         for warning in &row.warnings {
-            writeln!(context.out, "  warning: {}", printable(warning))?;
+            paragraph(context, warning, "warning: ")?;
         }
         Ok(())
     }
+}
+
+/// A paragraph of the details: `label`, then the text, of which further lines begin below its
+/// first word.
+fn paragraph(context: &mut Context, text: &str, label: &str) -> anyhow::Result<()> {
+    let indent = 2 + label.chars().count();
+    let width = context.style.width;
+    let width = width.map(|width| width.saturating_sub(indent).max(20));
+    let mut before = format!("  {label}");
+    for line in wrapped(&printable(text), width) {
+        writeln!(context.out, "{before}{line}")?;
+        before = " ".repeat(indent);
+    }
+    Ok(())
 }
 
 /// Whether the start only makes side files, as it does in every partition after a crash.
@@ -175,42 +207,45 @@ fn is_routine(row: &RecoverRow) -> bool {
     row.loads && row.actions.iter().all(is_made)
 }
 
-fn summary(start: Start, totals: &Totals) -> String {
-    let article = match start {
-        Start::Clean => "a clean start",
-        Start::Unclean => "an unclean start",
-    };
-    let which = if totals.applies == totals.partitions {
-        ", the one this directory would get"
-    } else {
-        ""
-    };
-    let all = plural(totals.partitions, "partition", "partitions");
-    let mut parts = Vec::new();
-    let mut part = |number: u64, one: &str, many: &str| {
-        if number > 0 {
-            parts.push(format!("{number} {}", if number == 1 { one } else { many }));
+impl Totals {
+    fn summary(&self, start: Start) -> String {
+        let part =
+            |number: u64, one: &str, many: &str| (number > 0).then(|| plural(number, one, many));
+        let losses = [
+            part(self.do_not_load, "does not come up", "do not come up"),
+            part(self.lose_data, "loses data", "lose data"),
+            part(
+                self.lose_producers,
+                "loses producer state",
+                "lose producer state",
+            ),
+        ];
+        let losses: Vec<String> = losses.into_iter().flatten().collect();
+        let partitions = plural(self.partitions, "partition", "partitions");
+        let mut what = if losses.is_empty() {
+            format!("none of {partitions} loses anything")
+        } else {
+            format!("of {partitions}, {}", losses.join(", "))
+        };
+        if let Some(warned) = part(self.warned, "has a warning", "have a warning") {
+            what.push_str(", ");
+            what.push_str(&warned);
         }
-    };
-    part(totals.do_not_load, "does not come up", "do not come up");
-    part(totals.lose_data, "loses data", "lose data");
-    part(
-        totals.lose_producers,
-        "loses producer state",
-        "lose producer state",
-    );
-    let what = if parts.is_empty() {
-        format!("none of {all} loses anything")
-    } else {
-        format!("of {all}, {}", parts.join(", "))
-    };
-    let seconds = totals.bytes_to_read.div_ceil(BYTES_PER_SECOND);
-    let read = match totals.bytes_to_read {
+        let is_due = self.applies == self.partitions;
+        summary(start, is_due, &what, self.bytes_to_read)
+    }
+}
+
+/// The line that answers.
+fn summary(start: Start, is_due: bool, what: &str, bytes_to_read: u64) -> String {
+    let which = if is_due { ", the one due here" } else { "" };
+    let seconds = bytes_to_read.div_ceil(BYTES_PER_SECOND);
+    let read = match bytes_to_read {
         0 => "nothing to read".to_owned(),
         read if seconds < 2 => format!("{} to read", bytes(read)),
         read => format!("{} to read, {seconds} s at 100 MB/s", bytes(read)),
     };
-    format!("{article}{which}: {what}; {read}")
+    format!("{} start{which}: {what}; {read}", start.name())
 }
 
 fn cells(row: &RecoverRow) -> Vec<String> {
@@ -225,6 +260,16 @@ fn cells(row: &RecoverRow) -> Vec<String> {
         bytes(row.bytes_to_read),
         outcome(row),
     ]
+}
+
+/// The outcome as it stands alone.
+fn answer(row: &RecoverRow) -> String {
+    let is_loss = !row.loads || row.loses_data || row.loses_producer_state;
+    if is_loss || row.warnings.is_empty() {
+        outcome(row)
+    } else {
+        "loses nothing, but see the warning".to_owned()
+    }
 }
 
 fn outcome(row: &RecoverRow) -> String {
@@ -260,20 +305,23 @@ fn outcome(row: &RecoverRow) -> String {
     parts.join(", ")
 }
 
-fn action_line(action: &Action) -> String {
-    let file = printable(&action.file);
+/// The file with what it becomes, and why.
+fn action_texts(action: &Action) -> (String, &str) {
+    let file = &action.file;
     let what = match (
         action.kind,
         action.position,
         &action.to,
         action.size_in_bytes,
     ) {
-        (ActionKind::Cut, Some(size), _, _) => format!("to {size} bytes"),
-        (ActionKind::Rename, _, Some(to), _) => format!("to {}", printable(to)),
-        (ActionKind::Make | ActionKind::Rewrite, _, _, Some(size)) => format!("{size} bytes"),
-        _ => String::new(),
+        (ActionKind::Cut, Some(size), _, _) => {
+            format!("{file}  to {}", plural(size, "byte", "bytes"))
+        }
+        (ActionKind::Rename, _, Some(to), _) => format!("{file}  to {to}"),
+        (ActionKind::Make | ActionKind::Rewrite, _, _, Some(size)) => {
+            format!("{file}  {}", plural(size, "byte", "bytes"))
+        }
+        _ => file.clone(),
     };
-    let reason = printable(&action.reason);
-    let line = format!("{:<7}  {file}  {what}", action.kind.name());
-    format!("{}: {reason}", line.trim_end())
+    (what, &action.reason)
 }

@@ -10,7 +10,7 @@ use kseg::report::verify::{Finding, Kind, Severity, VerifySummary};
 
 use crate::context::Context;
 use crate::render::Style;
-use crate::render::text::{bytes, count, printable};
+use crate::render::text::{bytes, count, printable, wrapped};
 
 /// Findings of one kind in a file that are listed with --all; more are only counted.
 const MAX_LISTED: usize = 10_000;
@@ -242,25 +242,4 @@ fn cost(finding: &Finding) -> Option<String> {
         }
     }
     (!text.is_empty()).then_some(text)
-}
-
-/// The words of a text in lines of a width.
-fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
-    let Some(width) = width else {
-        return vec![text.to_owned()];
-    };
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split(' ') {
-        let length = line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && length > width {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
 }

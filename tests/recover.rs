@@ -264,8 +264,8 @@ fn compare_answers(name: &str, run: &DryRun, answers: &Value, failures: &mut Vec
     }
 }
 
-/// What the broker wrote to its log while it loaded: which segments it read and found damaged, up to
-/// which byte, and what came of it.
+/// What the broker wrote to its log while it loaded: which segments it read, where it found damage,
+/// and what came of it.
 fn compare_broker_log(name: &str, row: &RecoverRow, lines: &Value, failures: &mut Vec<String>) {
     let lines: Vec<&str> = lines
         .as_array()

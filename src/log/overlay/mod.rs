@@ -34,8 +34,6 @@ struct Base {
 /// The content of a file: `head`, then what of the base lies behind as many bytes, then zeros.
 #[derive(Clone, Debug, Default)]
 struct Content {
-    /// The name it has, or had last.
-    name: OsString,
     base: Option<Base>,
     head: Vec<u8>,
     len: u64,
@@ -55,6 +53,8 @@ pub struct Overlay {
     dir: PathBuf,
     io: Io,
     contents: Vec<Content>,
+    /// The name each file has, or had last.
+    last_names: Vec<OsString>,
     names: BTreeMap<OsString, FileId>,
     /// The names when nothing had been changed yet; ids count in their order.
     original: Vec<(OsString, u64)>,
@@ -72,6 +72,7 @@ impl Overlay {
             dir: dir.to_owned(),
             io,
             contents: Vec::new(),
+            last_names: Vec::new(),
             names: BTreeMap::new(),
             original: Vec::new(),
             reasons: BTreeMap::new(),
@@ -84,20 +85,17 @@ impl Overlay {
                 start: 0,
                 len,
             });
-            let id = overlay.add(Content {
-                name: name.clone(),
-                base,
-                head: Vec::new(),
-                len,
-            });
+            let head = Vec::new();
+            let id = overlay.add(&name, Content { base, head, len });
             overlay.names.insert(name.clone(), id);
             overlay.original.push((name, len));
         }
         overlay
     }
 
-    fn add(&mut self, content: Content) -> FileId {
+    fn add(&mut self, name: &OsStr, content: Content) -> FileId {
         self.contents.push(content);
+        self.last_names.push(name.to_owned());
         FileId(self.contents.len() - 1)
     }
 
@@ -148,10 +146,7 @@ impl Overlay {
 
     /// An empty file under that name, in place of one that may be there.
     pub fn create(&mut self, name: &OsStr) -> FileId {
-        let id = self.add(Content {
-            name: name.to_owned(),
-            ..Content::default()
-        });
+        let id = self.add(name, Content::default());
         self.names.insert(name.to_owned(), id);
         self.note(id);
         id
@@ -163,8 +158,8 @@ impl Overlay {
             return false;
         };
         self.names.insert(to.to_owned(), id);
-        if let Some(content) = self.contents.get_mut(id.0) {
-            to.clone_into(&mut content.name);
+        if let Some(name) = self.last_names.get_mut(id.0) {
+            to.clone_into(name);
         }
         self.note(id);
         self.rename_reasons.insert(id, Arc::clone(&self.reason));
@@ -252,7 +247,6 @@ impl Overlay {
 
     fn content(&self, id: FileId) -> &Content {
         const NONE: &Content = &Content {
-            name: OsString::new(),
             base: None,
             head: Vec::new(),
             len: 0,
@@ -308,7 +302,8 @@ impl Overlay {
                 let len = usize::try_from(content.data_len()).unwrap_or(usize::MAX);
                 let mut bytes = vec![0; len];
                 self.read_at(id, &mut bytes, 0)?;
-                Ok(MappedFile::from_bytes(&self.dir.join(&content.name), bytes))
+                let path = self.last_names.get(id.0).map(|name| self.dir.join(name));
+                Ok(MappedFile::from_bytes(&path.unwrap_or_default(), bytes))
             }
         }
     }

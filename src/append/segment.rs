@@ -378,6 +378,14 @@ impl LogSegment {
         Ok((next_offset, read_to.saturating_sub(start.position)))
     }
 
+    /// Bytes at the end of the `.log` that are no whole batch. Looks from the last index entry on.
+    pub(super) fn bytes_behind_last_batch(&mut self) -> Result<u64, Error> {
+        let index = self.offset_index.get()?;
+        let start = index.lookup(index.last_offset()).position;
+        let end = self.for_each_batch(start, u64::MAX, |_| Ok(ControlFlow::Continue(())))?;
+        Ok(self.size.saturating_sub(end))
+    }
+
     /// `LogSegment.largestTimestamp`: of the records, or else when the file was last written.
     pub(super) fn largest_timestamp(&mut self) -> Result<i64, Error> {
         let largest = self.max_timestamp_and_offset_so_far()?.timestamp;

@@ -157,7 +157,7 @@ impl ProducerStateLog for StateFiles<'_> {
         let reason = if is_corrupt {
             "not readable as a snapshot".to_owned()
         } else if offset > *last_offset {
-            format!("above {last_offset}, up to where producers are known: rebuilt from there")
+            format!("taken above offset {last_offset}, from where the producer state is rebuilt")
         } else {
             format!("not above the log start {log_start_offset}")
         };

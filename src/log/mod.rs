@@ -5,6 +5,7 @@
 //! handed out as [`damage::Damage`]; an [`Error`] means that a file could not be looked at.
 
 pub mod batches;
+pub mod broker_start;
 pub mod checkpoints;
 pub mod damage;
 mod error;

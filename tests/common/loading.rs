@@ -19,17 +19,17 @@ pub fn as_expected(row: &RecoverRow) -> Value {
                 .iter()
                 .map(|batch| {
                     json!({
-                        "firstSequence": batch.first_seq,
-                        "lastSequence": batch.last_seq,
+                        "firstSequence": batch.first_seq.unwrap_or(-1),
+                        "lastSequence": batch.last_seq.unwrap_or(-1),
                         "firstOffset": batch.first_offset,
                         "lastOffset": batch.last_offset,
-                        "timestamp": batch.timestamp,
+                        "timestamp": batch.timestamp.unwrap_or(-1),
                     })
                 })
                 .collect();
             json!({
                 "producerId": producer.producer_id,
-                "producerEpoch": producer.producer_epoch,
+                "producerEpoch": producer.producer_epoch.unwrap_or(-1),
                 "coordinatorEpoch": producer.coordinator_epoch.unwrap_or(-1),
                 "lastSequence": producer.last_sequence.unwrap_or(-1),
                 "lastDataOffset": producer.last_offset.unwrap_or(-1),

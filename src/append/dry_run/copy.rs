@@ -1,11 +1,14 @@
 //! The directory a start leaves, written out: as it is once the broker has stopped cleanly again.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::DryRun;
+use super::{DryRun, METADATA_TOPIC, RecoverRow};
 use crate::append::error::Error;
+use crate::format::checkpoint::{OffsetCheckpoint, OffsetCheckpointEntry};
+use crate::format::clean_shutdown::CleanShutdown;
+use crate::format::file_name::LogDirFileName;
 use crate::log;
 
 /// Bytes copied at once.
@@ -34,6 +37,72 @@ impl DryRun {
             file.set_len(overlay.len(id))
                 .and_then(|()| file.sync_all())
                 .map_err(|source| Error::io(&path, source))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a broker writes beside its partitions when it stops cleanly (`LogManager.shutdown`,
+/// `ReplicaManager.checkpointHighWatermarks`).
+#[derive(Debug, Default)]
+pub struct CleanStop {
+    recovery_points: Vec<OffsetCheckpointEntry>,
+    high_watermarks: Vec<OffsetCheckpointEntry>,
+    log_starts: Vec<OffsetCheckpointEntry>,
+}
+
+impl CleanStop {
+    /// The next partition, as it came up. Logs to be deleted, strays and the metadata log are in no
+    /// checkpoint.
+    pub fn add(&mut self, row: &RecoverRow) {
+        let (Some(topic), Some(partition)) = (&row.topic, row.partition) else {
+            return;
+        };
+        if !matches!(row.status, Some("live" | "future")) || topic == METADATA_TOPIC {
+            return;
+        }
+        let entry = |offset: i64| OffsetCheckpointEntry {
+            topic: topic.clone(),
+            partition,
+            offset,
+        };
+        // All of the log is flushed at the stop.
+        self.recovery_points.extend(row.log_end_offset.map(entry));
+        self.high_watermarks.extend(row.high_watermark.map(entry));
+        let first = row.segments.first().map(|segment| segment.base_offset);
+        let start = row.log_start_offset.filter(|start| Some(*start) > first);
+        self.log_starts.extend(start.map(entry));
+    }
+
+    /// Writes the checkpoints and the mark of the clean stop. Of the broker no epoch is known,
+    /// which Kafka writes as -1.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write_to(self, to: &Path) -> Result<(), Error> {
+        let mark = CleanShutdown {
+            version: 0,
+            broker_epoch: Some(-1),
+        };
+        let checkpoint = |entries| OffsetCheckpoint { entries }.encode();
+        let files = [
+            (
+                LogDirFileName::RecoveryPointOffsetCheckpoint,
+                checkpoint(self.recovery_points),
+            ),
+            (
+                LogDirFileName::ReplicationOffsetCheckpoint,
+                checkpoint(self.high_watermarks),
+            ),
+            (
+                LogDirFileName::LogStartOffsetCheckpoint,
+                checkpoint(self.log_starts),
+            ),
+            (LogDirFileName::CleanShutdown, mark.encode()),
+        ];
+        for (name, content) in files {
+            let path = to.join(name.to_string());
+            fs::write(&path, content).map_err(|source| Error::io(&path, source))?;
         }
         Ok(())
     }

@@ -13,8 +13,8 @@ use crate::state::ProducerStateEntry;
 pub struct Producer {
     /// Producer id.
     pub producer_id: i64,
-    /// Its epoch.
-    pub producer_epoch: i16,
+    /// Its epoch; null if none is known.
+    pub producer_epoch: Option<i16>,
     /// Epoch of the coordinator that wrote its last marker; null if none did.
     pub coordinator_epoch: Option<i32>,
     /// First sequence that is remembered; null if no batch is.
@@ -36,18 +36,18 @@ pub struct Producer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Batch {
-    /// First sequence.
-    pub first_seq: i32,
-    /// Last sequence.
-    pub last_seq: i32,
+    /// First sequence; null if it has none.
+    pub first_seq: Option<i32>,
+    /// Last sequence; null if it has none.
+    pub last_seq: Option<i32>,
     /// First offset.
     pub first_offset: i64,
     /// Last offset.
     pub last_offset: i64,
     /// Last offset less the first.
     pub offset_delta: i32,
-    /// Its largest timestamp.
-    pub timestamp: i64,
+    /// Its largest timestamp; null if it has none.
+    pub timestamp: Option<i64>,
 }
 
 impl From<&ProducerStateEntry> for Producer {
@@ -56,7 +56,7 @@ impl From<&ProducerStateEntry> for Producer {
         let known = |value: i32| (value >= 0).then_some(value);
         Self {
             producer_id: entry.producer_id(),
-            producer_epoch: entry.producer_epoch(),
+            producer_epoch: Some(entry.producer_epoch()).filter(|it| *it >= 0),
             coordinator_epoch: known(entry.coordinator_epoch()),
             first_sequence: last.and(known(entry.first_sequence())),
             last_sequence: last.and(known(entry.last_sequence())),
@@ -66,12 +66,12 @@ impl From<&ProducerStateEntry> for Producer {
             batch_metadata: entry
                 .batch_metadata()
                 .map(|batch| Batch {
-                    first_seq: batch.first_sequence(),
-                    last_seq: batch.last_sequence,
+                    first_seq: known(batch.first_sequence()),
+                    last_seq: known(batch.last_sequence),
                     first_offset: batch.first_offset(),
                     last_offset: batch.last_offset,
                     offset_delta: batch.offset_delta,
-                    timestamp: batch.timestamp,
+                    timestamp: Some(batch.timestamp).filter(|it| *it != NO_TIMESTAMP),
                 })
                 .collect(),
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 
+use super::aftermath::Gone;
 use super::reference;
 use super::row::{Action, ActionKind, Losses};
 use super::{DryRun, DryRunOptions, as_files_error, is_live_log};
@@ -23,8 +24,8 @@ impl DryRun {
         dir: &PartitionDir,
         checkpointed: Checkpointed,
         options: &DryRunOptions,
-    ) -> Result<(), log::Error> {
-        let mut losses = Losses::default();
+    ) -> Result<Vec<Gone>, log::Error> {
+        let (mut losses, mut gone) = (Losses::default(), Vec::new());
         let renamed = self.row.actions.iter();
         let names_before: HashMap<&str, &str> = renamed
             .filter_map(|action| Some((action.to.as_deref()?, action.file.as_str())))
@@ -42,6 +43,7 @@ impl DryRun {
                     &MappedFile::open_part(&path, options.io, from, u64::MAX)?,
                     None,
                 )?;
+                gone.push(Gone { path, from });
             }
         }
         let trace = std::mem::take(&mut self.trace);
@@ -60,7 +62,7 @@ impl DryRun {
         if self.row.loads {
             self.warn_of_missing_aborted(&trace)?;
         }
-        Ok(())
+        Ok(gone)
     }
 
     /// Aborted transactions that no `.txnindex` has. Only where a segment is recovered are its rows
@@ -157,17 +159,22 @@ impl DryRun {
             reference::in_log(dir, checkpointed, options).unwrap_or_default()
         } else {
             let end = self.row.log_end_offset.unwrap_or(i64::MAX);
-            reference::in_newest_snapshot(dir, end, options).map_err(as_files_error)?
+            reference::in_newest_snapshot(dir, end, -1, options).map_err(as_files_error)?
         };
+        let expiration = options.expiration();
         for entry in reference {
             if !now_known.contains(&entry.producer_id()) {
                 losses.producers.push(entry.producer_id());
+                if expiration.is_some_and(|it| it.is_expired(&entry)) {
+                    losses.expired_producers.push(entry.producer_id());
+                }
                 if entry.current_txn_first_offset().is_some() {
                     losses.open_transactions.push(entry.producer_id());
                 }
             }
         }
         losses.producers.sort_unstable();
+        losses.expired_producers.sort_unstable();
         losses.open_transactions.sort_unstable();
         Ok(())
     }
@@ -199,14 +206,28 @@ impl DryRun {
                     .to_owned(),
             );
         }
-        if trace.producers_skipped && !self.row.losses.producers.is_empty() {
+        let losses = &self.row.losses;
+        let expired = losses.expired_producers.len();
+        let others = losses.producers.len() - expired;
+        if expired > 0 {
+            let (producers, are, their) = match expired {
+                1 => ("producer", "is", "its"),
+                _ => ("producers", "are", "their"),
+            };
+            warnings.push(format!(
+                "{expired} {producers} {are} forgotten, too old by the clock that was given \
+                 (producer.id.expiration.ms): {their} next batch is taken as a first one, whatever \
+                 {their} sequence"
+            ));
+        }
+        if trace.producers_skipped && others > 0 {
             warnings.push(
                 "no snapshot and a clean start: the broker takes it that there are no producers, \
                  retries of what is in the log are stored twice, and open transactions are \
                  forgotten; remove .kafka_cleanshutdown to have them read from the log"
                     .to_owned(),
             );
-        } else if !self.row.losses.producers.is_empty() {
+        } else if others > 0 {
             warnings.push(
                 "producers that only the snapshots know are forgotten, as recovery rebuilds them \
                  from the batches that are left"
@@ -232,7 +253,11 @@ fn is_loss(action: &Action) -> bool {
 
 impl Losses {
     /// Counts what is in these bytes, of batches only those that reach `from_offset`.
-    fn count(&mut self, file: &MappedFile, from_offset: Option<i64>) -> Result<(), log::Error> {
+    pub(super) fn count(
+        &mut self,
+        file: &MappedFile,
+        from_offset: Option<i64>,
+    ) -> Result<(), log::Error> {
         let mut walk = BatchWalk::new(file);
         while let Some(entry) = walk.next_entry() {
             let (first, last, records, is_valid) = match entry? {
@@ -264,5 +289,18 @@ impl Losses {
             self.last_offset = Some(self.last_offset.map_or(last, |it| it.max(last)));
         }
         Ok(())
+    }
+
+    /// Takes in what else is lost.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.batches += other.batches;
+        self.records += other.records;
+        self.corrupt_batches += other.corrupt_batches;
+        self.other_bytes += other.other_bytes;
+        self.first_offset = match (self.first_offset, other.first_offset) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self.last_offset = self.last_offset.max(other.last_offset);
     }
 }

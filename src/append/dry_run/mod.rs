@@ -4,6 +4,7 @@
 //! The row says what comes of it ([`row`]), what it costs ([`loss`]), and the view can be looked at
 //! by whoever reads a directory ([`DryRun::into_loaded`]) or written to another one ([`copy`]).
 
+mod aftermath;
 pub mod copy;
 mod fill;
 pub mod known;
@@ -31,6 +32,7 @@ use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::overlay::{FileId, Overlay};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{self, Io};
+use crate::state::Expiration;
 
 /// The topic of the metadata log, which is not loaded as the others are.
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -46,6 +48,15 @@ pub struct DryRunOptions {
     pub now_ms: Option<i64>,
     /// Whether `.kafka_cleanshutdown` is there: the start this directory would get.
     pub is_clean: bool,
+}
+
+impl DryRunOptions {
+    fn expiration(&self) -> Option<Expiration> {
+        self.now_ms.map(|now_ms| Expiration {
+            now_ms,
+            producer_id_expiration_ms: i64::from(self.config.producer_id_expiration_ms),
+        })
+    }
 }
 
 /// A start that was played through.
@@ -120,8 +131,10 @@ pub fn dry_run(
     }
     if let Some(error) = failure {
         run.row.loads = false;
+        let exception = error.exception();
         run.row.error = Some(LoadFailure {
-            exception: error.exception(),
+            exception,
+            stops_broker: exception != "KafkaStorageException",
             message: error.to_string(),
         });
     }
@@ -130,7 +143,8 @@ pub fn dry_run(
     run.row.indexes_rewritten = rewritten
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
-    run.find_losses(dir, checkpointed, options)?;
+    let gone = run.find_losses(dir, checkpointed, options)?;
+    run.look_beyond(dir, &gone, checkpoints, options)?;
     Ok(run)
 }
 
@@ -206,6 +220,7 @@ impl DryRun {
             self.row.last_stable_offset_at_start = Some(offsets.last_stable_offset());
         }
         log.update_high_watermark(log.log_end_offset().max(0))?;
+        self.row.torn_tail_bytes = log.log.active()?.bytes_behind_last_batch()?;
         self.row.fill(log)
     }
 

@@ -14,30 +14,25 @@ use crate::log::batches::{BatchWalk, Entry};
 use crate::log::overlay::Overlay;
 use crate::log::partition_dir::PartitionDir;
 use crate::state::{
-    AbortedTxnRow, Expiration, ProducerStateEntry, ProducerStateManager, SnapshotOffsets,
-    recover_batch,
+    AbortedTxnRow, ProducerStateEntry, ProducerStateManager, SnapshotOffsets, recover_batch,
 };
 
-/// The producers of the newest readable snapshot at or below `end`, those that are not too old.
+/// The producers of the newest readable snapshot from above `above` up to `end`, however old they
+/// are.
 pub(super) fn in_newest_snapshot(
     dir: &PartitionDir,
     end: i64,
+    above: i64,
     options: &DryRunOptions,
 ) -> Result<Vec<ProducerStateEntry>, Error> {
     let files = Files::overlay(overlay_of(dir, options.io));
     let snapshots = list_snapshots(&files, &dir.path)?;
-    let offsets: Vec<i64> = snapshots.iter().filter(|offset| *offset <= end).collect();
+    let is_wanted = |offset: &i64| *offset > above && *offset <= end;
+    let offsets: Vec<i64> = snapshots.iter().filter(is_wanted).collect();
     for offset in offsets.into_iter().rev() {
         if let Some(rows) = read_snapshot(&files, &dir.path, offset)? {
-            let expiration = options.now_ms.map(|now_ms| Expiration {
-                now_ms,
-                producer_id_expiration_ms: i64::from(options.config.producer_id_expiration_ms),
-            });
             let entries = rows.iter().map(ProducerStateEntry::from_snapshot_row);
-            let is_known = |entry: &ProducerStateEntry| {
-                expiration.is_none_or(|expiration| !expiration.is_expired(entry))
-            };
-            return Ok(entries.filter(is_known).collect());
+            return Ok(entries.collect());
         }
     }
     Ok(Vec::new())
@@ -57,7 +52,11 @@ pub(super) fn in_log(
         clean: false,
         ..checkpointed
     };
-    let log = load(&files, dir, flushed, false, options)?;
+    let ageless = DryRunOptions {
+        now_ms: None,
+        ..options.clone()
+    };
+    let log = load(&files, dir, flushed, false, &ageless)?;
     Ok(log.producer_state().active_producers().cloned().collect())
 }
 

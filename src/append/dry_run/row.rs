@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::known::{Aborted, LeaderEpoch, Producer};
+use crate::log::broker_start::StartObstacle;
 use crate::log::overlay::Change;
 
 /// How a broker starts: by `.kafka_cleanshutdown`.
@@ -48,12 +49,18 @@ pub struct RecoverRow {
     pub loads: bool,
     /// Why it does not.
     pub error: Option<LoadFailure>,
-    /// Whether records that a consumer can read now cannot be read afterwards.
+    /// What lies beside the partition and keeps its broker from starting, or takes its log
+    /// directory offline. All else in this row is what loading would come to without that.
+    pub broker_error: Option<StartObstacle>,
+    /// Whether records are gone afterwards that are in the files now, and in no others of them.
     pub loses_data: bool,
     /// Whether the broker forgets producers or open transactions that it can know of now.
     pub loses_producer_state: bool,
     /// What is lost.
     pub losses: Losses,
+    /// Bytes at the end of the active segment that are no whole batch and stay there: what is
+    /// written next lies behind them, and nobody can read it.
+    pub torn_tail_bytes: u64,
     /// First offset a consumer can read; null if the partition does not come up.
     pub log_start_offset: Option<i64>,
     /// The next offset that is given out.
@@ -105,19 +112,14 @@ pub struct RecoverRow {
 /// Why a partition does not come up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct LoadFailure {
     /// Simple name of Kafka's exception.
     pub exception: &'static str,
+    /// Whether the whole broker stops, and not only the log directory goes offline.
+    pub stops_broker: bool,
     /// What is wrong.
     pub message: String,
-}
-
-impl LoadFailure {
-    /// Whether the whole broker stops, and not only the log directory goes offline.
-    #[must_use]
-    pub fn stops_broker(&self) -> bool {
-        self.exception != "KafkaStorageException"
-    }
 }
 
 /// What happens to one file.
@@ -265,6 +267,35 @@ pub struct Losses {
     pub other_bytes: u64,
     /// Producers the broker could know of and forgets.
     pub producers: Vec<i64>,
+    /// Of those, the ones that are too old by the clock.
+    pub expired_producers: Vec<i64>,
     /// Of those, the ones with an open transaction.
     pub open_transactions: Vec<i64>,
+    /// Transactions that had ended, and are open as their markers are cut off.
+    pub left_open: Vec<LeftOpen>,
+    /// First offset below the checkpointed high watermark that the log does not reach any more.
+    pub acknowledged_from: Option<i64>,
+    /// Last of them.
+    pub acknowledged_to: Option<i64>,
+}
+
+/// A transaction that had ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOpen {
+    /// Whose transaction.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: Option<i16>,
+    /// Offset of its first batch.
+    pub first_offset: i64,
+}
+
+impl RecoverRow {
+    /// Whether records are lost by this start, or by what is written after it.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        !self.loads || self.loses_data || self.torn_tail_bytes > 0
+    }
 }

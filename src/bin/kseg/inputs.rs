@@ -22,6 +22,8 @@ pub(crate) struct Inputs {
     filter: Filter,
     collects: bool,
     takes_files: bool,
+    /// No single segment is taken for its partition.
+    whole: bool,
     /// Whether it has been said which partitions are empty: some commands look twice.
     has_told_empty: Cell<bool>,
     has_own_progress: bool,
@@ -53,6 +55,7 @@ impl Inputs {
             filter,
             collects: false,
             takes_files: false,
+            whole: false,
             has_told_empty: Cell::new(false),
             has_own_progress: false,
             as_loaded: None,
@@ -83,6 +86,14 @@ impl Inputs {
     pub(crate) fn with_files(self) -> Self {
         Self {
             takes_files: true,
+            ..self
+        }
+    }
+
+    /// For a command about what a broker does with a whole partition.
+    pub(crate) fn whole(self) -> Self {
+        Self {
+            whole: true,
             ..self
         }
     }
@@ -194,6 +205,14 @@ impl Inputs {
     ) -> anyhow::Result<u64> {
         if !self.takes_files {
             match PartitionDir::of_segment(path) {
+                Ok(Some(dir)) if self.whole || self.as_loaded.is_some() => {
+                    let message = format!(
+                        "{}: a broker loads a partition with all of its files, not one segment",
+                        path.display()
+                    );
+                    context.fail_with(&message, &format!("try {}", dir.path.display()));
+                    return Ok(1);
+                }
                 Ok(Some(dir)) => return self.partition(&dir, None, context, visit),
                 Ok(None) => {}
                 Err(error) => {

@@ -34,7 +34,15 @@ impl NewFolder {
         })?;
         let name = format!(".{}.kseg-{}", name.to_string_lossy(), std::process::id());
         let temporary = path.with_file_name(name);
-        fs::create_dir(&temporary).with_context(|| temporary.display().to_string())?;
+        let made = fs::create_dir(&temporary);
+        made.with_context(|| match path.parent() {
+            Some(above) if !above.as_os_str().is_empty() && !above.is_dir() => format!(
+                "{}: cannot be made: {} is no directory; make that first",
+                path.display(),
+                above.display()
+            ),
+            Some(_) | None => path.display().to_string(),
+        })?;
         Ok(Self {
             path: path.to_owned(),
             temporary,

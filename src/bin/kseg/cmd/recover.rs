@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use kseg::append::LogConfig;
+use kseg::append::dry_run::copy::CleanStop;
 use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRun, DryRunOptions, RecoverRow, dry_run};
 use kseg::format::file_name::LogDirFileName;
+use kseg::log::broker_start::StartObstacles;
 use kseg::log::log_dir::LogDir;
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StartArg, parse_time};
@@ -16,6 +18,7 @@ use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs, PartitionInput, stopped_cleanly};
 use crate::new_folder::{NewFolder, refuse_to_write_beside_the_log, straight_into_folder};
 use crate::render::json::JsonRows;
+use crate::render::recover_outages::headline;
 use crate::render::recover_table::RecoverTable;
 
 /// Show what a broker would do with a directory at its start, without doing it
@@ -32,7 +35,7 @@ Examples:
 
 Exit status:
   0  done: the start this directory would get loses no data
-  1  done: it loses data, or a partition does not come up; with --start, that start
+  1  done: it loses data, or a partition or the broker does not come up; with --start, that start
   2  could not do it: bad usage, unreadable input, no such partition, folder not empty")]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -95,20 +98,32 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
             for path in &args.paths.paths {
                 refuse_to_write_beside_the_log(path, out)?;
             }
-            let straight = straight_into_folder(&args.paths.paths);
-            Some((NewFolder::create(out)?, straight))
+            Some(Copy {
+                straight: straight_into_folder(&args.paths.paths),
+                folder: NewFolder::create(out)?,
+                stop: CleanStop::default(),
+            })
         }
         None => None,
     };
-    let inputs = Inputs::new(&args.paths, args.partitions.filter()).collecting();
+    let inputs = Inputs::new(&args.paths, args.partitions.filter())
+        .collecting()
+        .whole();
     let mut json = JsonRows::for_format(context.format, "kseg/recover/v1");
-    let mut table = RecoverTable::new(args.all, args.start.map(Start::from));
+    let obstacles = StartObstacles::find(&args.paths.paths, context.io);
     let mut status = Status::Clean;
+    if obstacles.iter().next().is_some() {
+        status = Status::Found;
+    }
+    if json.is_some() {
+        tell(&obstacles, context);
+    }
+    let mut rows = Vec::new();
     let walked = inputs.for_each(context, |input, context| {
         let partition = match input {
             Input::LogDir(dir) => {
-                if let Some((folder, _)) = &copy {
-                    copy_root_files(dir, folder.staging())?;
+                if let Some(copy) = &copy {
+                    copy_root_files(dir, copy.folder.staging())?;
                 }
                 return Ok(());
             }
@@ -125,14 +140,16 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
                 return Ok(());
             }
         };
-        for run in runs {
+        let obstacle = obstacles.of_partition(&partition.dir.path);
+        for mut run in runs {
+            run.row.broker_error = obstacle.cloned();
             let row = &run.row;
             let decides = args.start.is_some() || row.applies;
-            if decides && (row.loses_data || !row.loads) {
+            if decides && row.is_loss() {
                 status = Status::Found;
             }
-            if decides && let Some((folder, straight)) = &mut copy {
-                write_copy(&run, partition, folder, *straight, context)?;
+            if decides && let Some(copy) = &mut copy {
+                copy.add(&run, partition, context)?;
             }
             match &mut json {
                 Some(json) => {
@@ -142,20 +159,30 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
                     }
                     json.row(&mut context.out, row)?;
                 }
-                None => table.add(run.row),
+                None => rows.push(RecoverTable::shown(run.row)),
             }
         }
         Ok(())
     });
     match json {
         Some(json) => json.finish(&mut context.out)?,
-        None => table.print(context)?,
+        None => RecoverTable::new(rows, args.all, args.start.map(Start::from), obstacles)
+            .print(context)?,
     }
     walked?;
-    if let Some((folder, _)) = copy {
-        folder.finish()?;
+    if let Some(copy) = copy {
+        copy.finish()?;
     }
     Ok(status)
+}
+
+/// Says beside JSON what a table says first.
+fn tell(obstacles: &StartObstacles, context: &Context) {
+    for obstacle in obstacles.iter() {
+        let what = headline(obstacle.stops_broker);
+        context.warn(&format!("{}: {what}: {}", obstacle.path, obstacle.message));
+        context.hint(obstacle.next_step);
+    }
 }
 
 /// The starts asked for, the one the directory would get first.
@@ -186,25 +213,42 @@ fn starts(
     Ok(runs)
 }
 
-fn write_copy(
-    run: &DryRun,
-    partition: &PartitionInput<'_>,
-    folder: &mut NewFolder,
+/// What `--out` writes.
+struct Copy {
+    folder: NewFolder,
+    /// Whether it is one partition directory, and no log directory.
     straight: bool,
-    context: &mut Context,
-) -> anyhow::Result<()> {
-    if let Some(error) = &run.row.error {
-        let message = format!("{}: not written: {}", run.row.name(), error.message);
-        context.fail_with(&message, "the partition does not come up on this start");
-        return Ok(());
+    stop: CleanStop,
+}
+
+impl Copy {
+    fn add(
+        &mut self,
+        run: &DryRun,
+        partition: &PartitionInput<'_>,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        if let Some(error) = &run.row.error {
+            let message = format!("{}: not written: {}", run.row.name(), error.message);
+            context.fail_with(&message, "the partition does not come up on this start");
+            return Ok(());
+        }
+        let place = self.folder.place_for(&partition.dir.path, self.straight)?;
+        run.write_to(&place)?;
+        self.stop.add(&run.row);
+        Ok(())
     }
-    let place = folder.place_for(&partition.dir.path, straight)?;
-    run.write_to(&place)?;
-    Ok(())
+
+    fn finish(self) -> anyhow::Result<()> {
+        if !self.straight {
+            self.stop.write_to(self.folder.staging())?;
+        }
+        self.folder.finish()
+    }
 }
 
 /// The files beside the partitions, but for those that say who holds the directory and how it was
-/// left: a broker that starts on the copy recovers it once more.
+/// left.
 fn copy_root_files(dir: &LogDir, to: &Path) -> anyhow::Result<()> {
     for name in &dir.files {
         let parsed = LogDirFileName::parse(name);

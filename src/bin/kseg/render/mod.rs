@@ -11,6 +11,7 @@ mod json_scalars;
 pub(crate) mod output;
 pub(crate) mod read_table;
 pub(crate) mod record_lines;
+pub(crate) mod recover_outages;
 pub(crate) mod recover_table;
 pub(crate) mod replay_json;
 pub(crate) mod replay_table;

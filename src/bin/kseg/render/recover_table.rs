@@ -1,12 +1,17 @@
 //! The table of `kseg recover`: what a start costs first, then the partitions, then the files.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write;
+use std::path::Path;
 
 use kseg::append::dry_run::RecoverRow;
 use kseg::append::dry_run::row::{Action, ActionKind, Start};
+use kseg::log::broker_start::StartObstacles;
+use kseg::report::gaps::range;
+use kseg::report::lso::abort_command;
 
 use super::columns::Align::{Left, Right};
+use super::recover_outages::{Outages, consequence, headline};
 use super::summary::{Summary, SummaryColumn};
 use super::text::{bytes, count, optional, plural, printable, wrapped};
 use crate::cmd::recover::is_touched;
@@ -35,6 +40,9 @@ const COLUMNS: &[SummaryColumn] = &[
 /// All rows of a run.
 pub(crate) struct RecoverTable {
     rows: Vec<RecoverRow>,
+    outages: Outages,
+    /// Names that more than one partition of the run has.
+    shared_names: BTreeSet<String>,
     all: bool,
     picked: Option<Start>,
 }
@@ -47,39 +55,54 @@ struct Totals {
     lose_data: u64,
     lose_producers: u64,
     do_not_load: u64,
+    stops_broker: bool,
+    torn: u64,
     warned: u64,
     bytes_to_read: u64,
 }
 
 impl RecoverTable {
-    pub(crate) fn new(all: bool, picked: Option<Start>) -> Self {
+    pub(crate) fn new(
+        rows: Vec<RecoverRow>,
+        all: bool,
+        picked: Option<Start>,
+        obstacles: StartObstacles,
+    ) -> Self {
         Self {
-            rows: Vec::new(),
+            outages: Outages::new(obstacles, &rows),
+            shared_names: shared_names(&rows),
+            rows,
             all,
             picked,
         }
     }
 
-    /// Keeps what the table shows of a row.
-    pub(crate) fn add(&mut self, mut row: RecoverRow) {
-        row.producers = Vec::new();
-        row.files_after_start = Vec::new();
-        row.segments = Vec::new();
-        row.aborted_transactions = Vec::new();
-        self.rows.push(row);
+    /// What the table shows of a row.
+    pub(crate) fn shown(row: RecoverRow) -> RecoverRow {
+        RecoverRow {
+            producers: Vec::new(),
+            files_after_start: Vec::new(),
+            segments: Vec::new(),
+            aborted_transactions: Vec::new(),
+            ..row
+        }
     }
 
     pub(crate) fn print(&self, context: &mut Context) -> anyhow::Result<()> {
+        self.outages.print(context)?;
         if self.rows.is_empty() {
             return Ok(());
         }
         for start in self.starts() {
             let rows: Vec<&RecoverRow> = self.of(start).collect();
-            let line = match rows.as_slice() {
-                [row] => summary(start, row.applies, &answer(row), row.bytes_to_read),
-                _ => self.totals(start).summary(start),
+            let totals = self.totals(start);
+            let which = self.which(start, &totals);
+            let what = match rows.as_slice() {
+                [row] => answer(row),
+                _ => totals.answer(),
             };
-            writeln!(context.out, "{line}")?;
+            let line = summary(start, &which, &what, totals.bytes_to_read);
+            paragraph(context, &line, "", "")?;
         }
         let shown: Vec<&RecoverRow> = self
             .rows
@@ -92,7 +115,7 @@ impl RecoverTable {
         writeln!(context.out)?;
         let mut table = Summary::new(COLUMNS);
         for row in &shown {
-            table.row(cells(row));
+            table.row(cells(row, &self.name(row), self.outages.of(row)));
         }
         let style = context.style;
         table.print(&mut context.out, style)?;
@@ -135,6 +158,8 @@ impl RecoverTable {
             totals.lose_data += u64::from(row.loses_data);
             totals.lose_producers += u64::from(row.loses_producer_state);
             totals.do_not_load += u64::from(!row.loads);
+            totals.stops_broker |= row.error.as_ref().is_some_and(|it| it.stops_broker);
+            totals.torn += u64::from(row.torn_tail_bytes > 0);
             totals.warned += u64::from(!row.warnings.is_empty());
             totals.bytes_to_read += row.bytes_to_read;
         }
@@ -145,16 +170,12 @@ impl RecoverTable {
         if !is_touched(row) {
             return Ok(());
         }
-        let (name, start) = (printable(&row.name()), row.start.name());
+        let (name, start) = (printable(&self.name(row)), row.start.name());
         writeln!(context.out, "\n{name}, {start} start")?;
         if let Some(error) = &row.error {
-            let what = if error.stops_broker() {
-                "the broker stops"
-            } else {
-                "the log directory goes offline"
-            };
+            let what = consequence(error.stops_broker);
             let line = format!("{what} with {}: {}", error.exception, error.message);
-            paragraph(context, &line, "")?;
+            paragraph(context, &line, "  ", "")?;
         }
         let limit = if self.all { usize::MAX } else { FILES_SHOWN };
         let rewritten: HashSet<&String> = row.indexes_rewritten.iter().collect();
@@ -165,7 +186,7 @@ impl RecoverTable {
         for action in files.iter().take(limit) {
             let (what, why) = action_texts(action);
             let kind = format!("{:<KIND_WIDTH$}  ", action.kind.name());
-            paragraph(context, &format!("{what}: {why}"), &kind)?;
+            paragraph(context, &format!("{what}: {why}"), "  ", &kind)?;
         }
         if let Some(more) = files.len().checked_sub(limit).filter(|it| *it > 0) {
             writeln!(context.out, "  and {more} more files; --all lists them")?;
@@ -178,19 +199,73 @@ impl RecoverTable {
             )?;
         }
         for warning in &row.warnings {
-            paragraph(context, warning, "warning: ")?;
+            paragraph(context, warning, "  ", "warning: ")?;
+        }
+        if let (Some(topic), Some(partition)) = (&row.topic, row.partition) {
+            for open in &row.losses.left_open {
+                if let Some(command) = abort_command(topic, partition, open.first_offset) {
+                    // One line, to be pasted.
+                    writeln!(context.out, "  abort: {command}")?;
+                }
+            }
         }
         Ok(())
     }
+
+    /// Topic and number, or the path where another partition of the run is called the same.
+    fn name(&self, row: &RecoverRow) -> String {
+        let name = row.name();
+        if self.shared_names.contains(&name) {
+            row.path.clone()
+        } else {
+            name
+        }
+    }
+
+    /// Whose start this would be.
+    fn which(&self, start: Start, totals: &Totals) -> String {
+        if totals.applies == totals.partitions {
+            return ", the one due here".to_owned();
+        }
+        let due = self.of(start).filter(|row| row.applies);
+        let dirs: BTreeSet<&Path> = due
+            .filter_map(|row| Path::new(&row.path).parent())
+            .collect();
+        let mut dirs = dirs.into_iter();
+        match (dirs.next(), dirs.len() as u64) {
+            (None, _) => String::new(),
+            (Some(dir), 0) => format!(", the one due in {}", dir.display()),
+            (Some(dir), more) => {
+                let more = plural(more, "other", "others");
+                format!(", the one due in {} and {more}", dir.display())
+            }
+        }
+    }
 }
 
-/// A paragraph of the details: `label`, then the text, of which further lines begin below its
-/// first word.
-fn paragraph(context: &mut Context, text: &str, label: &str) -> anyhow::Result<()> {
-    let indent = 2 + label.chars().count();
+fn shared_names(rows: &[RecoverRow]) -> BTreeSet<String> {
+    let mut paths: HashMap<String, &str> = HashMap::new();
+    let mut shared = BTreeSet::new();
+    for row in rows {
+        let name = row.name();
+        if *paths.entry(name.clone()).or_insert(&row.path) != row.path {
+            shared.insert(name);
+        }
+    }
+    shared
+}
+
+/// A paragraph: `label`, then the text, of which further lines begin below its first word.
+pub(super) fn paragraph(
+    context: &mut Context,
+    text: &str,
+    margin: &str,
+    label: &str,
+) -> anyhow::Result<()> {
+    let indent = margin.len() + label.chars().count();
     let width = context.style.width;
     let width = width.map(|width| width.saturating_sub(indent).max(20));
-    let mut before = format!("  {label}");
+    let mut before = format!("{margin}{label}");
     for line in wrapped(&printable(text), width) {
         writeln!(context.out, "{before}{line}")?;
         before = " ".repeat(indent);
@@ -208,12 +283,17 @@ fn is_routine(row: &RecoverRow) -> bool {
 }
 
 impl Totals {
-    fn summary(&self, start: Start) -> String {
+    fn answer(&self) -> String {
         let part =
             |number: u64, one: &str, many: &str| (number > 0).then(|| plural(number, one, many));
         let losses = [
             part(self.do_not_load, "does not come up", "do not come up"),
             part(self.lose_data, "loses data", "lose data"),
+            part(
+                self.torn,
+                "writes behind torn bytes",
+                "write behind torn bytes",
+            ),
             part(
                 self.lose_producers,
                 "loses producer state",
@@ -231,14 +311,16 @@ impl Totals {
             what.push_str(", ");
             what.push_str(&warned);
         }
-        let is_due = self.applies == self.partitions;
-        summary(start, is_due, &what, self.bytes_to_read)
+        if self.stops_broker {
+            format!("{}, all partitions are down: {what}", headline(true))
+        } else {
+            what
+        }
     }
 }
 
 /// The line that answers.
-fn summary(start: Start, is_due: bool, what: &str, bytes_to_read: u64) -> String {
-    let which = if is_due { ", the one due here" } else { "" };
+fn summary(start: Start, which: &str, what: &str, bytes_to_read: u64) -> String {
     let seconds = bytes_to_read.div_ceil(BYTES_PER_SECOND);
     let read = match bytes_to_read {
         0 => "nothing to read".to_owned(),
@@ -248,23 +330,30 @@ fn summary(start: Start, is_due: bool, what: &str, bytes_to_read: u64) -> String
     format!("{} start{which}: {what}; {read}", start.name())
 }
 
-fn cells(row: &RecoverRow) -> Vec<String> {
+fn cells(row: &RecoverRow, name: &str, outage: Option<&str>) -> Vec<String> {
     let start = row.start.name();
     vec![
-        printable(&row.name()),
+        printable(name),
         start.to_owned(),
         optional(row.log_start_offset),
         optional(row.log_end_offset),
         optional(row.last_stable_offset),
         row.actions.len().to_string(),
         bytes(row.bytes_to_read),
-        outcome(row),
+        match outage.filter(|_| row.loads) {
+            Some(outage) => format!("down: {outage}"),
+            None => outcome(row),
+        },
     ]
 }
 
 /// The outcome as it stands alone.
 fn answer(row: &RecoverRow) -> String {
-    let is_loss = !row.loads || row.loses_data || row.loses_producer_state;
+    let losses = &row.losses;
+    let is_loss = row.is_loss()
+        || row.loses_producer_state
+        || losses.acknowledged_from.is_some()
+        || !losses.left_open.is_empty();
     if is_loss || row.warnings.is_empty() {
         outcome(row)
     } else {
@@ -291,6 +380,20 @@ fn outcome(row: &RecoverRow) -> String {
     if row.loses_producer_state {
         let producers = count(losses.producers.len() as u64, "producer");
         parts.push(format!("forgets {producers}"));
+    }
+    if row.torn_tail_bytes > 0 {
+        parts.push("writes behind torn bytes".to_owned());
+    }
+    let acknowledged = losses.acknowledged_from.zip(losses.acknowledged_to);
+    if let Some((first, last)) = acknowledged.filter(|_| !row.loses_data) {
+        parts.push(format!(
+            "{} gone below the high watermark",
+            range(first, last)
+        ));
+    }
+    if !losses.left_open.is_empty() {
+        let transactions = count(losses.left_open.len() as u64, "transaction");
+        parts.push(format!("leaves {transactions} open"));
     }
     if parts.is_empty() {
         parts.push(match (row.status, row.actions.is_empty()) {

@@ -1,0 +1,224 @@
+//! What a start leaves that an operator finds out later: offsets that are given out again,
+//! transactions whose end is cut off, bytes in the way of what is written next, and leftovers that
+//! were the last copy of records.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::row::{Action, ActionKind, LeftOpen, Losses};
+use super::{DryRun, DryRunOptions, as_files_error, reference};
+use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::log;
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::PartitionDir;
+
+/// Bytes of a `.log` that are gone after the start.
+pub(super) struct Gone {
+    pub(super) path: PathBuf,
+    /// Where they begin.
+    pub(super) from: u64,
+}
+
+impl DryRun {
+    /// Looks for all of that, once it is known what is lost.
+    pub(super) fn look_beyond(
+        &mut self,
+        dir: &PartitionDir,
+        gone: &[Gone],
+        checkpoints: CheckpointedOffsets,
+        options: &DryRunOptions,
+    ) -> Result<(), log::Error> {
+        if !self.row.loads || self.row.status == Some("delete") {
+            return Ok(());
+        }
+        self.warn_of_torn_tail();
+        self.warn_below_high_watermark(checkpoints.high_watermark);
+        self.find_left_open(dir, gone, options)?;
+        self.find_last_copies(dir, checkpoints.cleaner_offset, options)
+    }
+
+    /// Appends go to the end of the file, whatever is there (`FileRecords.append`).
+    fn warn_of_torn_tail(&mut self) {
+        let bytes = self.row.torn_tail_bytes;
+        if bytes > 0 {
+            self.row.warnings.push(format!(
+                "the log ends in {bytes} bytes that are no whole batch, and a clean start leaves \
+                 them: the broker writes behind them, and nobody can read what it writes there; \
+                 remove .kafka_cleanshutdown before the start, and recovery cuts them off"
+            ));
+        }
+    }
+
+    fn warn_below_high_watermark(&mut self, high_watermark: Option<i64>) {
+        let (Some(end), Some(high_watermark)) = (self.row.log_end_offset, high_watermark) else {
+            return;
+        };
+        if end >= high_watermark {
+            return;
+        }
+        self.row.losses.acknowledged_from = Some(end);
+        self.row.losses.acknowledged_to = Some(high_watermark - 1);
+        let last = high_watermark - 1;
+        let offsets = if end == last {
+            format!("offset {end}")
+        } else {
+            format!("offsets {end}..{last}")
+        };
+        self.row.warnings.push(format!(
+            "the high watermark was {high_watermark} and the log ends at {end}: {offsets} had been \
+             acknowledged, and will be given out again; another replica may have them: do not let \
+             this one lead"
+        ));
+    }
+
+    /// Transactions that are open after the start and had ended before it: by a marker that is cut
+    /// off, or by a snapshot from above the new log end.
+    fn find_left_open(
+        &mut self,
+        dir: &PartitionDir,
+        gone: &[Gone],
+        options: &DryRunOptions,
+    ) -> Result<(), log::Error> {
+        let open = self.row.producers.iter().filter_map(|producer| {
+            let first_offset = producer.current_txn_first_offset?;
+            let producer_epoch = producer.producer_epoch;
+            let left_open = LeftOpen {
+                producer_id: producer.producer_id,
+                producer_epoch,
+                first_offset,
+            };
+            Some((producer.producer_id, left_open))
+        });
+        let open: BTreeMap<i64, LeftOpen> = open.collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let mut ended = BTreeMap::new();
+        let end = self.row.log_end_offset.unwrap_or(i64::MAX);
+        let above = reference::in_newest_snapshot(dir, i64::MAX, end, options);
+        for entry in above.map_err(as_files_error)? {
+            if let Some(it) = open.get(&entry.producer_id())
+                && entry.current_txn_first_offset() != Some(it.first_offset)
+            {
+                ended.insert(it.first_offset, *it);
+            }
+        }
+        for part in gone {
+            let file = MappedFile::open_part(&part.path, options.io, part.from, u64::MAX)?;
+            let mut walk = BatchWalk::new(&file);
+            while let Some(entry) = walk.next_entry() {
+                let Entry::Batch(batch) = entry? else {
+                    continue;
+                };
+                let header = batch.header;
+                if let Some(it) = open.get(&header.producer_id())
+                    && header.attributes().is_control()
+                    && header.base_offset() > it.first_offset
+                    && batch.is_valid()?
+                {
+                    ended.insert(it.first_offset, *it);
+                }
+            }
+        }
+        let Some((first, _)) = ended.first_key_value() else {
+            return Ok(());
+        };
+        let (what, their) = match ended.len() {
+            1 => ("1 transaction stays open".to_owned(), "its"),
+            many => (format!("{many} transactions stay open"), "their"),
+        };
+        self.row.warnings.push(format!(
+            "{what}, as {their} markers are cut off: read_committed consumers stop at {first} until \
+             the coordinator writes others or an operator aborts"
+        ));
+        self.row.losses.left_open = ended.into_values().collect();
+        Ok(())
+    }
+
+    /// Files on their way out that are removed although no segment in use has their offsets.
+    ///
+    /// Retention deletes below the log start, truncation above the log end, and compaction what
+    /// another segment has, or what lies below the offset that the cleaner has come to.
+    fn find_last_copies(
+        &mut self,
+        dir: &PartitionDir,
+        cleaner_offset: Option<i64>,
+        options: &DryRunOptions,
+    ) -> Result<(), log::Error> {
+        let mut lost = Losses::default();
+        let mut warnings = Vec::new();
+        for action in self.row.actions.iter().filter(|it| is_leftover_log(it)) {
+            let mut copy = Losses::default();
+            copy.count(
+                &MappedFile::open(&dir.path.join(&action.file), options.io)?,
+                None,
+            )?;
+            let (Some(first), Some(last)) = (copy.first_offset, copy.last_offset) else {
+                continue;
+            };
+            let parsed = LogFileName::parse(&action.file);
+            if self.is_replaced(&parsed, first, last, cleaner_offset)? {
+                continue;
+            }
+            let live = LogFileName {
+                state: FileState::Live,
+                ..parsed
+            };
+            warnings.push(format!(
+                "{} is the last copy here of offsets {first}..{last}, and a start removes it: \
+                 rename it to {live} before the start",
+                action.file
+            ));
+            lost.add(&copy);
+        }
+        self.row.losses.add(&lost);
+        self.row.loses_data |= lost.records > 0;
+        self.row.warnings.extend(warnings);
+        Ok(())
+    }
+
+    fn is_replaced(
+        &self,
+        name: &LogFileName,
+        first: i64,
+        last: i64,
+        cleaner_offset: Option<i64>,
+    ) -> Result<bool, log::Error> {
+        let is_deleted = name.state == FileState::Deleted;
+        let is_cleaned = cleaner_offset.is_some_and(|cleaned| first < cleaned);
+        let is_cut_off = self.row.log_end_offset.is_none_or(|end| first >= end);
+        if is_deleted && (is_cleaned || is_cut_off) {
+            return Ok(true);
+        }
+        let bases = self.row.segments.iter().map(|it| it.base_offset);
+        let Some(base_offset) = bases.take_while(|base| *base <= last).last() else {
+            // The log starts above.
+            return Ok(true);
+        };
+        if base_offset >= first {
+            return Ok(true);
+        }
+        let log = LogFileKind::Log(base_offset).to_string();
+        let Some(id) = self.overlay.find(OsStr::new(&log)) else {
+            return Ok(false);
+        };
+        let mut below = Losses::default();
+        below.count(&self.overlay.open(id)?, None)?;
+        Ok(below.last_offset.is_some_and(|end| end >= first))
+    }
+}
+
+/// Whether a `.log` goes that was to be deleted, or was made by a compaction that had not come to
+/// its end.
+fn is_leftover_log(action: &Action) -> bool {
+    let name = LogFileName::parse(&action.file);
+    action.kind == ActionKind::Remove
+        && matches!(name.kind, LogFileKind::Log(_))
+        && match name.state {
+            FileState::Deleted | FileState::Cleaned | FileState::Swap => true,
+            FileState::Live | FileState::Temporary => false,
+        }
+}

@@ -1,0 +1,211 @@
+//! What in a broker's log directories, beside its partitions, keeps it from starting.
+//!
+//! Decides `LogManager.loadLogs`, `LogManager.loadLog`, `CheckpointFileWithFailureHandler.read`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::Io;
+use super::checkpoints::Checkpoints;
+use super::log_dir::{LogDir, LogPath};
+use super::mapped_file::MappedFile;
+use crate::format::file_name::{LogDirFileName, PartitionDirName, PartitionDirStatus};
+use crate::format::meta_properties::MetaProperties;
+
+/// The topic of the metadata log, which the quorum loads and not the log manager.
+const METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// Whose log directory it is, as far as its files say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Broker {
+    /// By `meta.properties`.
+    Node {
+        /// Id of the cluster.
+        cluster_id: String,
+        /// Id of the broker.
+        node_id: i32,
+    },
+    /// Of nobody known: a broker of its own.
+    Of(PathBuf),
+}
+
+impl Broker {
+    /// The broker of a log directory.
+    #[must_use]
+    pub fn of_log_dir(path: &Path, io: Io) -> Self {
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let known = || {
+            let file = path.join(LogDirFileName::MetaProperties.to_string());
+            let file = MappedFile::open(&file, io).ok()?;
+            let properties = MetaProperties::decode(&file.read_all().ok()?).ok()?;
+            Some(Self::Node {
+                cluster_id: properties.cluster_id?,
+                node_id: properties.node_id?,
+            })
+        };
+        known().unwrap_or(Self::Of(path))
+    }
+}
+
+/// Something that keeps a broker from starting, or one log directory of it offline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StartObstacle {
+    /// The file or directory.
+    pub path: String,
+    /// Simple name of Kafka's exception.
+    pub exception: &'static str,
+    /// Whether the whole broker stops, and not only the log directory goes offline; a broker
+    /// without any log directory stops as well.
+    pub stops_broker: bool,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub next_step: &'static str,
+}
+
+/// The obstacles in the log directories of a run.
+#[derive(Debug, Default)]
+pub struct StartObstacles {
+    /// By log directory.
+    brokers: HashMap<PathBuf, Broker>,
+    /// Whose it is and in which log directory.
+    found: Vec<(Broker, PathBuf, StartObstacle)>,
+}
+
+impl StartObstacles {
+    /// Looks through the log directories that the paths are, or lie in. What cannot be listed is
+    /// passed over: whoever goes through the partitions says so.
+    #[must_use]
+    pub fn find(paths: &[PathBuf], io: Io) -> Self {
+        let mut found = Self::default();
+        let mut logs = HashMap::new();
+        let mut seen = BTreeSet::new();
+        for path in paths {
+            let Some(dir) = log_dir_of(path) else {
+                continue;
+            };
+            let resolved = fs::canonicalize(&dir.path).unwrap_or_else(|_| dir.path.clone());
+            if seen.insert(resolved.clone()) {
+                found.log_dir(&dir, resolved, io, &mut logs);
+            }
+        }
+        found
+    }
+
+    /// All of them, by log directory.
+    pub fn iter(&self) -> impl Iterator<Item = &StartObstacle> {
+        self.found.iter().map(|(_, _, obstacle)| obstacle)
+    }
+
+    /// The broker that holds the partition in this directory, and the log directory.
+    #[must_use]
+    pub fn holder(&self, path: &Path) -> Option<(&Broker, PathBuf)> {
+        let log_dir = fs::canonicalize(path).ok()?.parent()?.to_owned();
+        Some((self.brokers.get(&log_dir)?, log_dir))
+    }
+
+    /// What keeps the partition in this directory from being served: whatever stops its broker
+    /// before what takes its log directory offline.
+    #[must_use]
+    pub fn of_partition(&self, path: &Path) -> Option<&StartObstacle> {
+        let (broker, log_dir) = self.holder(path)?;
+        let of_it = |stops_broker: bool| {
+            let mut found = self.found.iter();
+            found.find(|(whose, place, obstacle)| {
+                whose == broker
+                    && obstacle.stops_broker == stops_broker
+                    && (stops_broker || *place == log_dir)
+            })
+        };
+        let (_, _, obstacle) = of_it(true).or_else(|| of_it(false))?;
+        Some(obstacle)
+    }
+
+    fn log_dir(
+        &mut self,
+        dir: &LogDir,
+        resolved: PathBuf,
+        io: Io,
+        logs: &mut HashMap<(Broker, String, i32, bool), PathBuf>,
+    ) {
+        let broker = Broker::of_log_dir(&dir.path, io);
+        self.brokers.insert(resolved.clone(), broker.clone());
+        let mut add = |obstacle| {
+            self.found
+                .push((broker.clone(), resolved.clone(), obstacle))
+        };
+        for name in &dir.other_dirs {
+            add(StartObstacle {
+                path: dir.path.join(name).display().to_string(),
+                exception: "KafkaException",
+                stops_broker: true,
+                message: "not a partition directory, and every directory here must be one"
+                    .to_owned(),
+                next_step: "move it out of the log directory",
+            });
+        }
+        for partition in &dir.partitions {
+            let PartitionDirName {
+                topic,
+                partition: number,
+                status,
+            } = &partition.name;
+            let is_future = match status {
+                PartitionDirStatus::Live => false,
+                PartitionDirStatus::Future(_) => true,
+                PartitionDirStatus::Delete(_) | PartitionDirStatus::Stray(_) => continue,
+            };
+            if topic == METADATA_TOPIC {
+                continue;
+            }
+            let key = (broker.clone(), topic.clone(), *number, is_future);
+            if let Some(twin) = logs.get(&key) {
+                add(StartObstacle {
+                    path: partition.path.display().to_string(),
+                    exception: "IllegalStateException",
+                    stops_broker: true,
+                    message: format!(
+                        "the broker has this partition in {} as well",
+                        twin.display()
+                    ),
+                    next_step: "compare the two with kseg diff and move one away",
+                });
+            } else {
+                logs.insert(key, partition.path.clone());
+            }
+        }
+        for message in Checkpoints::read(&dir.path, io).problems {
+            add(StartObstacle {
+                path: dir.path.display().to_string(),
+                exception: "KafkaStorageException",
+                stops_broker: false,
+                message,
+                next_step: "take the file away, or correct it: without the offset checkpoints a \
+                            broker recovers everything and starts",
+            });
+        }
+    }
+}
+
+/// The log directory at a path, or that it lies in: of a partition, or of a file in one.
+fn log_dir_of(path: &Path) -> Option<LogDir> {
+    let above = |path: &Path| {
+        let above = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let above = match above {
+            Some(above) => above.to_owned(),
+            None => fs::canonicalize(path).ok()?.parent()?.to_owned(),
+        };
+        let dir = LogDir::open(&above).ok()?;
+        dir.has_known_file().then_some(dir)
+    };
+    match LogPath::discover(path).ok()? {
+        LogPath::LogDir(dir) => Some(dir),
+        LogPath::Partition(dir) => above(&dir.path),
+        LogPath::File(file) => above(file.parent()?),
+    }
+}

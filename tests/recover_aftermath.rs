@@ -1,0 +1,288 @@
+//! What a start leaves that is found out later: `recover` says it before.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
+#[path = "common/recover_run.rs"]
+mod recover_run;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use recover_run::{Run, copy_of, recover};
+use serde_json::{Value, json};
+
+fn files(partition: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(partition)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+fn start_of(start: &str, path: &Path) -> Run {
+    recover(&["--start".as_ref(), start.as_ref(), path.as_os_str()])
+}
+
+fn warnings(row: &Value) -> String {
+    let warnings = row["warnings"].as_array().unwrap().iter();
+    warnings
+        .map(|it| it.as_str().unwrap())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A clean start leaves a torn batch where it is, and the broker appends at the end of the file; an
+/// unclean one cuts it off.
+#[test]
+fn a_clean_start_writes_behind_a_torn_batch() {
+    let data = copy_of("s02-txn-tv2/data");
+    for partition in ["tx-0", "tx-1", "tx-2"] {
+        let partition = data.path().join(partition);
+        let log = files(&partition, "log").pop().unwrap();
+        let size = fs::metadata(&log).unwrap().len();
+        for cut in [1, 30, 60] {
+            let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
+            file.set_len(size - cut).unwrap();
+            let clean = start_of("clean", &partition);
+            let row = &clean.rows[0];
+            assert_eq!(clean.status, Some(1), "{}", clean.table);
+            assert!(row["tornTailBytes"].as_u64().unwrap() > 0);
+            assert!(warnings(row).contains("remove .kafka_cleanshutdown"));
+            assert!(
+                clean.table.contains("writes behind torn bytes"),
+                "{}",
+                clean.table
+            );
+            let unclean = start_of("unclean", &partition);
+            assert_eq!(unclean.rows[0]["tornTailBytes"], json!(0));
+        }
+    }
+    let sound = copy_of("s02-txn-tv2/data");
+    let run = start_of("clean", sound.path());
+    assert!(run.rows.iter().all(|row| row["tornTailBytes"] == json!(0)));
+}
+
+/// Segments under way to be deleted, or made by a compaction, that nothing in use replaces.
+#[test]
+fn the_last_copy_of_records_is_not_nothing() {
+    for (segment, suffix, is_lost) in [
+        // Below the log start, as retention deletes.
+        (0, "deleted", false),
+        (1, "deleted", true),
+        // Above the log end, as a follower truncates.
+        (2, "deleted", false),
+        (2, "cleaned", true),
+    ] {
+        let data = copy_of("s02-txn-tv2/data");
+        let partition = data.path().join("tx-1");
+        let log = files(&partition, "log")[segment].clone();
+        let name = log.file_name().unwrap().to_str().unwrap().to_owned();
+        let renamed = format!("{name}.{suffix}");
+        fs::rename(&log, partition.join(&renamed)).unwrap();
+        for start in ["clean", "unclean"] {
+            let run = start_of(start, &partition);
+            let row = &run.rows[0];
+            assert_eq!(row["losesData"], json!(is_lost), "{renamed}: {}", run.table);
+            assert_eq!(run.status, Some(i32::from(is_lost)), "{renamed}");
+            let says = warnings(row).contains(&format!("rename it to {name} before the start"));
+            assert_eq!(says, is_lost, "{renamed}");
+        }
+    }
+}
+
+/// Where a compaction was interrupted, or data was deleted in its course, nothing is lost.
+#[test]
+fn leftovers_that_are_replaced_are_no_loss() {
+    for fixture in ["incidents/interrupted-cleaner/data", "s14-replicas/data-2"] {
+        let data = copy_of(fixture);
+        for start in ["clean", "unclean"] {
+            let run = start_of(start, data.path());
+            assert!(
+                run.rows.iter().all(|row| row["losesData"] == json!(false)),
+                "{}",
+                run.table
+            );
+        }
+    }
+}
+
+/// Producers that are too old by the clock are forgotten, and that is said.
+#[test]
+fn producers_too_old_by_the_clock_are_forgotten() {
+    let data = copy_of("s02-txn-tv2/data");
+    let partition = data.path().join("tx-1");
+    let now = "2027-12-25T00:00:00Z";
+    let run = |now: &[&OsStr]| {
+        let mut arguments = vec!["--start".as_ref(), "clean".as_ref(), partition.as_os_str()];
+        arguments.extend(now);
+        recover(&arguments)
+    };
+    let ageless = run(&[]);
+    let known = ageless.rows[0]["producers"].as_array().unwrap().len();
+    let aged = run(&["--now".as_ref(), now.as_ref()]);
+    let row = &aged.rows[0];
+    let left = row["producers"].as_array().unwrap().len();
+    let expired = row["losses"]["expiredProducers"].as_array().unwrap().len();
+    assert!(left < known);
+    assert_eq!(left + expired, known);
+    assert_eq!(row["losesProducerState"], json!(true));
+    assert!(
+        aged.table.contains(&format!("forgets {expired} producers")),
+        "{}",
+        aged.table
+    );
+}
+
+/// A log that ends below the high watermark has lost what was acknowledged, and a marker that is
+/// cut off leaves its transaction open: by the broker's answers before the damage and after it.
+#[test]
+fn acknowledged_records_and_markers_that_are_cut_off_are_named() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut told = 0;
+    for entry in fs::read_dir(&fixtures).unwrap() {
+        let fixture = entry.unwrap().path();
+        let recovery = fixture.join("expected/recovery.json");
+        let data = fixture.join("data/dmg-0");
+        if !recovery.exists() || !data.exists() {
+            continue;
+        }
+        let json_of = |name: &str| -> Value {
+            serde_json::from_slice(&fs::read(fixture.join(name)).unwrap()).unwrap()
+        };
+        let after = json_of("expected/dmg-0.json");
+        let end = after["offsets"]["latestReadUncommitted"].as_i64().unwrap();
+        let stable = after["offsets"]["latestReadCommitted"].as_i64().unwrap();
+        let checkpoint = fixture.join("data/replication-offset-checkpoint");
+        let text = fs::read_to_string(checkpoint).unwrap();
+        let mark = text.lines().find_map(|line| line.strip_prefix("dmg 0 "));
+        let mark: Option<i64> = mark.map(|it| it.parse().unwrap());
+        let run = start_of("unclean", &data);
+        let losses = &run.rows[0]["losses"];
+        let name = fixture.display();
+        let lost = mark.filter(|mark| *mark > end);
+        assert_eq!(
+            losses["acknowledgedFrom"],
+            json!(lost.map(|_| end)),
+            "{name}"
+        );
+        assert_eq!(
+            losses["acknowledgedTo"],
+            json!(lost.map(|mark| mark - 1)),
+            "{name}"
+        );
+        // Nothing was open when the broker was stopped before the damage.
+        let open = losses["leftOpen"].as_array().unwrap();
+        assert_eq!(!open.is_empty(), stable < end, "{name}: {}", run.table);
+        if let Some(first) = open.first() {
+            assert_eq!(first["firstOffset"], json!(stable), "{name}");
+            let command = format!("--topic dmg --partition 0 --start-offset {stable}");
+            assert!(run.table.contains(&command), "{}", run.table);
+            told += 1;
+        }
+    }
+    assert!(told >= 2, "{told}");
+}
+
+/// `--out` leaves beside the partitions what a clean stop leaves there.
+#[test]
+fn the_copy_has_the_checkpoints_of_a_clean_stop() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut compared = 0;
+    for entry in fs::read_dir(&fixtures).unwrap() {
+        let fixture = entry.unwrap().path();
+        let (data, recovered) = (fixture.join("data"), fixture.join("recovered"));
+        if !recovered.exists() {
+            continue;
+        }
+        let work = tempfile::tempdir().unwrap();
+        let out = work.path().join("out");
+        recover(&["--start".as_ref(), "unclean".as_ref(), data.as_os_str()]);
+        let status = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(["recover", "--start", "unclean", "--out"])
+            .args([&out, &data])
+            .output()
+            .unwrap();
+        assert_ne!(status.status.code(), Some(2), "{}", fixture.display());
+        assert!(out.join(".kafka_cleanshutdown").exists());
+        for checkpoint in [
+            "recovery-point-offset-checkpoint",
+            "replication-offset-checkpoint",
+            "log-start-offset-checkpoint",
+        ] {
+            let lines = |dir: &Path| -> BTreeSet<String> {
+                let text = fs::read_to_string(dir.join(checkpoint)).unwrap();
+                let lines = text.lines().skip(2).map(str::to_owned);
+                // Of some fixtures only the partition that was damaged is here.
+                let is_here = |line: &String| {
+                    let parts: Vec<&str> = line.split(' ').collect();
+                    data.join(format!("{}-{}", parts[0], parts[1])).exists()
+                };
+                lines.filter(is_here).collect()
+            };
+            assert_eq!(
+                lines(&out),
+                lines(&recovered),
+                "{} {checkpoint}",
+                fixture.display()
+            );
+            compared += 1;
+        }
+        let again = recover(&[out.as_os_str()]);
+        assert_eq!(again.status, Some(0), "{}", again.table);
+        assert!(
+            again
+                .rows
+                .iter()
+                .any(|row| row["start"] == "clean" && row["applies"] == true)
+        );
+    }
+    assert!(compared > 10, "{compared}");
+}
+
+/// A start is of a whole partition.
+#[test]
+fn a_single_segment_is_refused() {
+    let data = copy_of("s02-txn-tv2/data");
+    let log = files(&data.path().join("tx-1"), "log")[0].clone();
+    for command in [&["recover"][..], &["lso", "--as-loaded"][..]] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(command)
+            .arg(&log)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains(&format!("try {}", log.parent().unwrap().display())),
+            "{said}"
+        );
+    }
+}
+
+/// What is missing is named, not a temporary name of ours.
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let data = copy_of("s02-txn-tv2/data");
+    let missing = data.path().join("../no-such-folder-here");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["recover", "--out"])
+        .args([&missing.join("out"), &data.path().join("tx-1")])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("no-such-folder-here is no directory"),
+        "{said}"
+    );
+    assert!(!said.contains(".kseg-"), "{said}");
+}

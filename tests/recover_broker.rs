@@ -1,0 +1,172 @@
+//! `recover` where a start is decided by more than one partition: what stops the whole broker
+//! (`LogManager.loadLogs`, `LogManager.loadLog`).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
+#[path = "common/recover_run.rs"]
+mod recover_run;
+
+use std::fs;
+use std::path::Path;
+
+use recover_run::{copy_of, recover};
+use serde_json::{Value, json};
+
+fn broker_errors(rows: &[Value]) -> Vec<&Value> {
+    rows.iter()
+        .map(|row| &row["brokerError"]["exception"])
+        .collect()
+}
+
+/// A directory that is no partition's, whatever its name, stops the broker; so each partition in
+/// it is down, and one that is asked for alone as well.
+#[test]
+fn a_directory_that_is_no_partition_stops_the_broker() {
+    for foreign in ["lost+found", "tx", "tx-0.0123456789abcdef-removed"] {
+        let data = copy_of("s02-txn-tv2/data");
+        fs::create_dir(data.path().join(foreign)).unwrap();
+        for path in [data.path().to_owned(), data.path().join("tx-1")] {
+            let run = recover(&[path.as_os_str()]);
+            assert_eq!(run.status, Some(1), "{foreign}");
+            assert!(
+                run.table.starts_with("the broker does not start"),
+                "{}",
+                run.table
+            );
+            assert!(
+                run.table.contains("down: the broker stops"),
+                "{}",
+                run.table
+            );
+            let expected = json!("KafkaException");
+            assert!(broker_errors(&run.rows).iter().all(|it| **it == expected));
+        }
+    }
+    let data = copy_of("s02-txn-tv2/data");
+    fs::create_dir(data.path().join("remote-log-index-cache")).unwrap();
+    let run = recover(&[data.path().as_os_str()]);
+    assert_eq!(run.status, Some(0));
+    assert!(broker_errors(&run.rows).iter().all(|it| it.is_null()));
+}
+
+/// A partition twice in use on one broker stops it; on two brokers, or to be deleted in one of the
+/// places, it does not.
+#[test]
+fn a_partition_in_two_log_directories_of_a_broker_stops_it() {
+    let first = copy_of("s02-txn-tv2/data");
+    let second = tempfile::tempdir().unwrap();
+    let run = |name: &str, properties: Option<&str>| {
+        let _ = fs::remove_dir_all(second.path());
+        fs::create_dir_all(second.path()).unwrap();
+        recover_run::copy(&first.path().join("tx-1"), &second.path().join(name));
+        let own = fs::read_to_string(first.path().join("meta.properties")).unwrap();
+        if let Some(node) = properties {
+            let changed = own.replace("node.id=1", node);
+            fs::write(second.path().join("meta.properties"), changed).unwrap();
+        }
+        recover(&[first.path().as_os_str(), second.path().as_os_str()])
+    };
+    let twice = run("tx-1", Some("node.id=1"));
+    assert_eq!(twice.status, Some(1));
+    assert!(
+        twice
+            .table
+            .starts_with("the broker does not start, IllegalStateException")
+    );
+    let expected = json!("IllegalStateException");
+    assert!(broker_errors(&twice.rows).iter().all(|it| **it == expected));
+    let random = "tx-1.0123456789abcdef0123456789abcdef-delete";
+    for (name, properties) in [
+        ("tx-1", "node.id=7"),
+        (random, "node.id=1"),
+        ("tx-9", "node.id=1"),
+    ] {
+        let run = run(name, Some(properties));
+        assert_eq!(run.status, Some(0), "{name} {properties}: {}", run.table);
+    }
+}
+
+/// The same directory given twice is no second one.
+#[test]
+fn a_path_given_twice_is_one_log_directory() {
+    let data = copy_of("s02-txn-tv2/data");
+    let other = data.path().join("tx-0/..");
+    let run = recover(&[data.path().as_os_str(), other.as_os_str()]);
+    assert_eq!(run.status, Some(0));
+}
+
+/// A checkpoint that is not readable takes its log directory offline, once it is loaded.
+#[test]
+fn an_unreadable_checkpoint_takes_the_log_directory_offline() {
+    let data = copy_of("s02-txn-tv2/data");
+    fs::write(data.path().join("recovery-point-offset-checkpoint"), "x").unwrap();
+    let run = recover(&[data.path().as_os_str()]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.table.starts_with("the log directory goes offline"));
+    assert_eq!(run.rows[0]["brokerError"]["stopsBroker"], json!(false));
+}
+
+/// One partition that does not load takes all of its broker down.
+#[test]
+fn the_others_are_down_when_one_partition_stops_the_broker() {
+    let data = copy_of("s02-txn-tv2/data");
+    let log = last_log(&data.path().join("tx-1"));
+    let mut bytes = fs::read(&log).unwrap();
+    // A size field below the least there can be (`FileLogInputStream.nextBatch`).
+    bytes.extend([0; 64]);
+    fs::write(&log, bytes).unwrap();
+    let run = recover(&[
+        "--all".as_ref(),
+        "--start".as_ref(),
+        "clean".as_ref(),
+        data.path().as_os_str(),
+    ]);
+    assert_eq!(run.status, Some(1));
+    assert!(
+        run.table.contains("the broker does not start"),
+        "{}",
+        run.table
+    );
+    let down = run.table.matches("down: the broker stops").count();
+    assert_eq!(down, run.rows.len() - 1, "{}", run.table);
+    let errors = run
+        .rows
+        .iter()
+        .filter(|row| row["error"]["stopsBroker"] == json!(true));
+    assert_eq!(errors.count(), 1);
+}
+
+/// Two log directories with a partition of the same name are told apart by their paths, and it is
+/// said which of them stopped cleanly.
+#[test]
+fn two_brokers_are_told_apart() {
+    let (first, second) = (copy_of("s14-replicas/data"), copy_of("s14-replicas/data-2"));
+    let mark = second.path().join(".kafka_cleanshutdown");
+    let _ = fs::remove_file(&mark);
+    let run = recover(&[
+        first.path().as_os_str(),
+        second.path().as_os_str(),
+        "--all".as_ref(),
+    ]);
+    for dir in [&first, &second] {
+        let partition = dir.path().join("rep-0").display().to_string();
+        assert!(run.table.contains(&partition), "{}", run.table);
+    }
+    let which = format!("unclean start, the one due in {}:", second.path().display());
+    assert!(run.table.contains(&which), "{}", run.table);
+}
+
+fn last_log(partition: &Path) -> std::path::PathBuf {
+    let mut logs: Vec<_> = fs::read_dir(partition)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "log"))
+        .collect();
+    logs.sort();
+    logs.pop().unwrap()
+}

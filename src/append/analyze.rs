@@ -8,7 +8,7 @@ use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::format::NO_TIMESTAMP;
 use crate::format::record_batch::{
     CompressionType, HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, MAGIC_V2,
-    MIN_BATCH_LENGTH, RecordBatchHeader,
+    MIN_BATCH_LENGTH, RecordBatchHeader, compute_crc,
 };
 use crate::state::AppendOrigin;
 
@@ -154,7 +154,7 @@ impl Analyze {
         if !is_follower && size > u64::try_from(max).unwrap_or(0) {
             return Err(Rejection::BatchTooLarge { size, max });
         }
-        let computed = header.compute_crc(records_of(batch));
+        let computed = compute_crc(batch);
         if computed != header.crc() {
             let stored = header.crc();
             return Err(Rejection::Corrupt { stored, computed });

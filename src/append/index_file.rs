@@ -1,14 +1,19 @@
 //! What the two sparse indexes have in common as files that are being written: room ahead of the
 //! entries, and the search.
 //!
-//! Kafka maps such a file at its full length. Here entries are kept in memory and each one is
-//! written through, which leaves the same bytes: cutting an index back in memory leaves what lay
-//! behind in the file until it is overwritten. Decides `AbstractIndex`.
+//! Kafka maps such a file at its full length. Here entries are kept in memory and written some
+//! hundred at a time, and all before anything else happens to the file, which leaves the same
+//! bytes: cutting an index back in memory leaves what lay behind in the file until it is
+//! overwritten. Entries that a killed process had not written are made again by recovery.
+//! Decides `AbstractIndex`.
 
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, LoadError, Rejection};
 use super::files::{Files, OpenFile};
+
+/// Entries that are written to the disk at once.
+const WRITTEN_AT_ONCE: usize = 512;
 
 /// An open index file whose entries have `SIZE` bytes.
 #[derive(Debug)]
@@ -19,6 +24,10 @@ pub(super) struct IndexFile<const SIZE: usize> {
     max_index_size: i32,
     length: usize,
     entries: Vec<[u8; SIZE]>,
+    /// How many entries are in the file.
+    written: usize,
+    /// How many may be missing there.
+    may_be_pending: usize,
 }
 
 impl<const SIZE: usize> IndexFile<SIZE> {
@@ -47,7 +56,13 @@ impl<const SIZE: usize> IndexFile<SIZE> {
             file,
             max_index_size,
             length,
+            written: entries.len(),
             entries,
+            // What a dry run has in memory is looked at without asking the index.
+            may_be_pending: match files {
+                Files::Disk => WRITTEN_AT_ONCE,
+                Files::Overlay(_) => 0,
+            },
         })
     }
 
@@ -71,17 +86,33 @@ impl<const SIZE: usize> IndexFile<SIZE> {
         self.entries.last()
     }
 
-    /// Writes an entry behind the others.
+    /// Adds an entry behind the others.
     pub(super) fn push(&mut self, entry: [u8; SIZE]) -> Result<(), Error> {
-        let position = (self.entries.len() * SIZE) as u64;
-        self.file.write_all_at(&self.path, &entry, position)?;
         self.entries.push(entry);
+        if self.entries.len() - self.written > self.may_be_pending {
+            self.write_pending()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the entries that are not in the file yet.
+    pub(super) fn write_pending(&mut self) -> Result<(), Error> {
+        let pending = self.entries.get(self.written..).unwrap_or_default();
+        if !pending.is_empty() {
+            let position = (self.written * SIZE) as u64;
+            self.file
+                .write_all_at(&self.path, pending.as_flattened(), position)?;
+            self.written = self.entries.len();
+        }
         Ok(())
     }
 
     /// Forgets the entries from `count` on; the file keeps its length and its bytes.
-    pub(super) fn truncate_to_entries(&mut self, count: usize) {
+    pub(super) fn truncate_to_entries(&mut self, count: usize) -> Result<(), Error> {
+        self.write_pending()?;
         self.entries.truncate(count);
+        self.written = self.entries.len();
+        Ok(())
     }
 
     /// Gives the file as much room as an active segment has.
@@ -96,6 +127,7 @@ impl<const SIZE: usize> IndexFile<SIZE> {
     }
 
     fn resize(&mut self, size: usize) -> Result<(), Error> {
+        self.write_pending()?;
         let rounded = size / SIZE * SIZE;
         if rounded != self.length {
             self.file.set_len(&self.path, rounded as u64)?;
@@ -116,16 +148,18 @@ impl<const SIZE: usize> IndexFile<SIZE> {
 
     /// Empties it and gives it full room (`AbstractIndex.reset`).
     pub(super) fn reset(&mut self) -> Result<(), Error> {
-        self.entries.clear();
+        self.truncate_to_entries(0)?;
         self.resize_to_max()
     }
 
     /// See [`OpenFile::settle`].
-    pub(super) fn settle(&self) -> Result<(), Error> {
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        self.write_pending()?;
         self.file.settle()
     }
 
-    pub(super) fn sync(&self) -> Result<(), Error> {
+    pub(super) fn sync(&mut self) -> Result<(), Error> {
+        self.write_pending()?;
         self.file.sync(&self.path)
     }
 
@@ -159,5 +193,13 @@ impl<const SIZE: usize> IndexFile<SIZE> {
             }
         }
         Some(low)
+    }
+}
+
+impl<const SIZE: usize> Drop for IndexFile<SIZE> {
+    /// A log that is dropped without having been closed leaves what a killed broker leaves; an
+    /// entry that cannot be written is one that recovery makes again.
+    fn drop(&mut self) {
+        let _ = self.write_pending();
     }
 }

@@ -123,14 +123,15 @@ impl OffsetIndex {
         Ok(())
     }
 
-    pub(super) fn truncate_to(&mut self, offset: i64) {
+    pub(super) fn truncate_to(&mut self, offset: i64) -> Result<(), Error> {
         let kept = match self.slot(offset) {
             None => 0,
             Some(slot) if self.entry(slot).is_some_and(|e| e.offset == offset) => slot,
             Some(slot) => slot + 1,
         };
-        self.file.truncate_to_entries(kept);
+        self.file.truncate_to_entries(kept)?;
         self.last_offset = self.last_entry_offset();
+        Ok(())
     }
 
     pub(super) fn reset(&mut self) -> Result<(), Error> {
@@ -244,7 +245,7 @@ impl TimeIndex {
         Ok(())
     }
 
-    pub(super) fn truncate_to(&mut self, offset: i64) {
+    pub(super) fn truncate_to(&mut self, offset: i64) -> Result<(), Error> {
         let base_offset = self.base_offset;
         let slot = self
             .file
@@ -254,8 +255,9 @@ impl TimeIndex {
             Some(slot) if self.entry(slot).is_some_and(|e| e.offset == offset) => slot,
             Some(slot) => slot + 1,
         };
-        self.file.truncate_to_entries(kept);
+        self.file.truncate_to_entries(kept)?;
         self.read_last_entry();
+        Ok(())
     }
 
     pub(super) fn reset(&mut self) -> Result<(), Error> {
@@ -272,7 +274,7 @@ impl TimeIndex {
 
     /// Cuts it to nothing, as a time index that was missing (`LogSegment.sanityCheck`).
     pub(super) fn resize_to_zero(&mut self) -> Result<(), Error> {
-        self.file.truncate_to_entries(0);
+        self.file.truncate_to_entries(0)?;
         self.file.trim_to_valid_size()?;
         self.read_last_entry();
         Ok(())
@@ -289,7 +291,8 @@ pub(super) trait Index: Sized {
     ) -> Result<Self, Error>;
     fn rename(&mut self, path: &Path);
     fn trim(&mut self) -> Result<(), Error>;
-    fn settle(&self) -> Result<(), Error>;
+    fn settle(&mut self) -> Result<(), Error>;
+    fn write_pending(&mut self) -> Result<(), Error>;
 }
 
 macro_rules! index {
@@ -309,8 +312,11 @@ macro_rules! index {
             fn trim(&mut self) -> Result<(), Error> {
                 self.trim()
             }
-            fn settle(&self) -> Result<(), Error> {
+            fn settle(&mut self) -> Result<(), Error> {
                 self.file.settle()
+            }
+            fn write_pending(&mut self) -> Result<(), Error> {
+                self.file.write_pending()
             }
         }
 
@@ -321,7 +327,7 @@ macro_rules! index {
             }
 
             /// Brings it to the disk.
-            pub(super) fn flush(&self) -> Result<(), Error> {
+            pub(super) fn flush(&mut self) -> Result<(), Error> {
                 self.file.sync()
             }
         }
@@ -385,7 +391,15 @@ impl<I: Index> LazyIndex<I> {
     /// Puts the index away until it is used again. For one that was trimmed.
     pub(super) fn release(&mut self) -> Result<(), Error> {
         match self.index.take() {
-            Some(index) => index.settle(),
+            Some(mut index) => index.settle(),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the entries that are not in the file yet.
+    pub(super) fn write_pending(&mut self) -> Result<(), Error> {
+        match &mut self.index {
+            Some(index) => index.write_pending(),
             None => Ok(()),
         }
     }

@@ -802,6 +802,10 @@ impl PartitionLog {
     /// If what was due before cannot be done.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.run_due_tasks()?;
+        for segment in self.log.segments.values_mut() {
+            segment.offset_index.write_pending()?;
+            segment.time_index.write_pending()?;
+        }
         self.background.scheduler = Scheduler::default();
         Ok(())
     }

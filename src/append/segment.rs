@@ -404,8 +404,8 @@ impl LogSegment {
     pub(super) fn truncate_to(&mut self, offset: i64, now_ms: i64) -> Result<u64, Error> {
         let found = self.translate_offset(offset)?;
         self.time_index.get()?;
-        self.offset_index.get()?.truncate_to(offset);
-        self.time_index.get()?.truncate_to(offset);
+        self.offset_index.get()?.truncate_to(offset)?;
+        self.time_index.get()?.truncate_to(offset)?;
         self.txn_index.truncate_to(offset)?;
         self.resize_indexes()?;
         let truncated = match found {

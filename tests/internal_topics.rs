@@ -220,14 +220,7 @@ fn compare_old_text(record: &DecodedRecord, key: &str, payload: &str, at: &str) 
     let id = decoded_key["data"]["transactionalId"].as_str().unwrap();
     assert_eq!(format!("transactionalId={id}"), key, "{at}");
     let data = &value["data"];
-    let states = [
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-    ];
+    let states = kafka_dump::TRANSACTION_STATES;
     let state = states[usize::try_from(data["transactionStatus"].as_u64().unwrap()).unwrap()];
     // Which collection the partitions are in, and in what order, depends on the version.
     let (before, rest) = payload.split_once(",partitions=").unwrap();

@@ -439,22 +439,24 @@ fn parse_record(line: &str) -> Result<Row, String> {
     Ok(Row::Record(record))
 }
 
+/// `TransactionState`, by number.
+pub const TRANSACTION_STATES: [&str; 8] = [
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+];
+
 /// The decoder's text as 4.3 prints it: 4.4 gives the name of a transaction's state in place of
 /// its number.
 pub fn with_state_numbers(decoded: &str) -> String {
-    let names = [
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "Dead",
-        "PrepareEpochFence",
-    ];
     let field = |state: &dyn Display| format!("\"transactionStatus\":{state},");
     let mut text = decoded.to_owned();
-    for (number, name) in names.iter().enumerate() {
+    for (number, name) in TRANSACTION_STATES.iter().enumerate() {
         text = text.replace(&field(&format!("\"{name}\"")), &field(&number));
     }
     text

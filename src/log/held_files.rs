@@ -11,16 +11,17 @@
 //! its old length, in the same bytes.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::Error;
-use super::mapped_file::open_regular;
-use super::partition_dir::{FileEntry, PartitionDir};
+use super::held_indexes::HeldIndexes;
+use super::mapped_file::{MappedFile, open_regular};
+use super::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use super::{Error, Io};
 use crate::format::file_name::{FileState, LogFileKind};
 
 /// So many files are kept open at once. Processes may open 1024 by default; what is beyond this
@@ -33,6 +34,8 @@ const SETTLING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 /// Changes within this time may not have moved a directory's modification time.
 const CLOCK_TICK: Duration = Duration::from_millis(50);
+/// A log that was not written to for so long has no write under way.
+const RECENT_WRITE: Duration = Duration::from_secs(2);
 
 /// Bytes that tell whether a file was cut and written again: more than the header of a batch,
 /// with its checksum and times.
@@ -44,6 +47,8 @@ pub(super) struct HeldFiles {
     files: Arc<HashMap<OsString, HeldFile>>,
     /// The `.log` files among them, as they were.
     logs: Arc<Vec<HeldLog>>,
+    /// The indexes of the last one.
+    indexes: Arc<HeldIndexes>,
 }
 
 /// An open file.
@@ -73,7 +78,10 @@ struct HeldLog {
     file: Arc<File>,
     len: u64,
     modified: Option<SystemTime>,
-    /// Its last bytes, if a broker may go on writing to it: it is the last one.
+    /// Whether a broker may go on writing to it.
+    is_last: bool,
+    /// Its last bytes, if its modification time does not tell of another write: it is the last
+    /// one, or was written to a moment ago.
     tail: Option<Vec<u8>>,
 }
 
@@ -84,9 +92,11 @@ impl HeldLog {
             file: Arc::clone(&held.file),
             len: held.len?,
             modified: held.file.metadata().ok()?.modified().ok(),
+            is_last,
             tail: None,
         };
-        if is_last {
+        let age = held.modified.and_then(|it| it.elapsed().ok());
+        if is_last || age.is_none_or(|age| age < CLOCK_TICK) {
             held.tail = held.read_tail();
         }
         Some(held)
@@ -103,13 +113,14 @@ impl HeldLog {
         let Ok(metadata) = self.file.metadata() else {
             return false;
         };
-        if metadata.len() < self.len {
-            return true;
-        }
-        match &self.tail {
-            Some(tail) => self.read_tail().as_ref() != Some(tail),
-            None => metadata.modified().ok() != self.modified,
-        }
+        let is_shorter = metadata.len() < self.len;
+        let has_other_tail = || {
+            let tail = self.tail.as_ref();
+            tail.is_some_and(|tail| self.read_tail().as_ref() != Some(tail))
+        };
+        let was_written = !self.is_last
+            && (metadata.len() != self.len || metadata.modified().ok() != self.modified);
+        is_shorter || was_written || has_other_tail()
     }
 }
 
@@ -129,6 +140,33 @@ impl HeldFiles {
         }
     }
 
+    /// Opens a held file; `None` if it is not held.
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        name: &OsStr,
+        io: Io,
+    ) -> Option<Result<MappedFile, Error>> {
+        let held = self.files.get(name)?;
+        if self.is_moving()
+            && let Some(index) = self.indexes.open(path, name)
+        {
+            return Some(Ok(index));
+        }
+        let file = held.file.try_clone().ok()?;
+        Some(MappedFile::of_file(path, file, held.len, io))
+    }
+
+    /// Whether a broker writes to the last log, or did a moment ago.
+    fn is_moving(&self) -> bool {
+        let last = self.logs.last().filter(|log| log.is_last);
+        let metadata = last.and_then(|last| Some((last.file.metadata().ok()?, last.len)));
+        metadata.is_some_and(|(metadata, len)| {
+            let age = metadata.modified().ok().and_then(|it| it.elapsed().ok());
+            metadata.len() != len || age.is_none_or(|age| age < RECENT_WRITE)
+        })
+    }
+
     /// Lists a directory and opens its files, until both agree.
     ///
     /// # Errors
@@ -138,7 +176,7 @@ impl HeldFiles {
         loop {
             let before = modified(path);
             let mut dir = PartitionDir::open(path)?;
-            let (held, all_there) = Self::open(&dir);
+            let (held, all_there) = Self::of(&dir);
             let is_settled = all_there
                 && !is_replacing(&dir, before)
                 && (is_quiet(path, before) || held.is_of(&PartitionDir::open(path)?, &dir));
@@ -156,7 +194,7 @@ impl HeldFiles {
     }
 
     /// Opens what is in use, segments first; whether everything was there.
-    pub(super) fn open(dir: &PartitionDir) -> (Self, bool) {
+    pub(super) fn of(dir: &PartitionDir) -> (Self, bool) {
         let mut entries: Vec<&FileEntry> = dir.files.iter().filter(|it| is_held(it)).collect();
         entries.sort_by_key(|entry| order(&entry.parsed.kind));
         let mut files = HashMap::new();
@@ -180,6 +218,10 @@ impl HeldFiles {
                 }
             }
         }
+        let mut indexes = HeldIndexes::default();
+        if let Some(segment) = dir.segments.last() {
+            all_there &= hold_last(dir, segment, &mut files, &mut indexes);
+        }
         let last = dir.segments.last().map(|segment| segment.log);
         let logs = dir.segments.iter().filter_map(|segment| {
             let entry = dir.file(segment.log)?;
@@ -188,7 +230,13 @@ impl HeldFiles {
         });
         let logs = Arc::new(logs.collect());
         let files = Arc::new(files);
-        (Self { files, logs }, all_there)
+        let indexes = Arc::new(indexes);
+        let held = Self {
+            files,
+            logs,
+            indexes,
+        };
+        (held, all_there)
     }
 
     /// Whether the names in use are the same as before, and every one of them stands for the file
@@ -209,6 +257,35 @@ impl HeldFiles {
     }
 }
 
+/// Copies the indexes of the last segment, and takes the lengths of its log and then of its
+/// transaction index, in the order opposite to that of writing; whether it was not cut meanwhile.
+fn hold_last(
+    dir: &PartitionDir,
+    segment: &SegmentFiles,
+    files: &mut HashMap<OsString, HeldFile>,
+    indexes: &mut HeldIndexes,
+) -> bool {
+    let names = [segment.offset_index, segment.time_index];
+    let names = names.into_iter().flatten().filter_map(|it| dir.file(it));
+    let names: Vec<&OsStr> = names.map(|it| &*it.file_name).collect();
+    for name in &names {
+        if let Some(held) = files.get(*name) {
+            indexes.copy(name, &held.file);
+        }
+    }
+    let growing = [Some(segment.log), segment.txn_index];
+    for entry in growing.into_iter().flatten().filter_map(|it| dir.file(it)) {
+        if let Some(held) = files.get_mut(&entry.file_name) {
+            held.len = held.file.metadata().ok().map(|it| it.len());
+        }
+    }
+    let is_whole = |name: &&OsStr| {
+        let held = files.get(*name);
+        held.is_none_or(|held| !indexes.has_shrunk(name, &held.file))
+    };
+    names.iter().all(is_whole)
+}
+
 /// Files that are in use and make up the log.
 fn is_held(entry: &FileEntry) -> bool {
     entry.parsed.state == FileState::Live && order(&entry.parsed.kind).is_some()
@@ -221,10 +298,9 @@ fn order(kind: &LogFileKind) -> Option<u8> {
         LogFileKind::TransactionIndex(_) => Some(1),
         LogFileKind::ProducerSnapshot(_) => Some(2),
         LogFileKind::OffsetIndex(_) | LogFileKind::TimeIndex(_) => Some(3),
+        LogFileKind::LeaderEpochCheckpoint | LogFileKind::PartitionMetadata => Some(4),
         LogFileKind::KRaftSnapshot(_)
         | LogFileKind::KRaftSnapshotPart(..)
-        | LogFileKind::LeaderEpochCheckpoint
-        | LogFileKind::PartitionMetadata
         | LogFileKind::QuorumState
         | LogFileKind::RemoteLogSnapshot
         | LogFileKind::NotANumber(_)

@@ -111,6 +111,31 @@ impl MappedFile {
         Ok(Self::of_part(path, file, part, is_part, io))
     }
 
+    /// Up to `len` of its bytes from `start` on, as if they were a file of their own.
+    ///
+    /// # Errors
+    /// If it cannot be opened once more.
+    pub(super) fn part(self, start: u64, len: u64) -> Result<Self, Error> {
+        if start == 0 && len >= self.len {
+            return Ok(self);
+        }
+        let available = self.len.saturating_sub(start);
+        let (io, file) = match &self.bytes {
+            Bytes::Map { file, .. } => (Io::Mmap, file),
+            Bytes::File(file) => (Io::Read, file),
+            Bytes::Memory(bytes) => {
+                let skip = usize::try_from(start).unwrap_or(usize::MAX);
+                let take = usize::try_from(len).unwrap_or(usize::MAX);
+                let bytes = bytes.iter().copied().skip(skip).take(take).collect();
+                return Ok(Self::from_bytes(&self.path, bytes));
+            }
+        };
+        let file = file.try_clone();
+        let file = file.map_err(|source| Error::io(&self.path, source))?;
+        let part = (start, available.min(len));
+        Ok(Self::of_part(&self.path, file, part, len < available, io))
+    }
+
     fn of_part(path: &Path, file: File, part: (u64, u64), is_part: bool, io: Io) -> Self {
         let (start, len) = part;
         let modified = file.metadata().and_then(|it| it.modified()).ok();

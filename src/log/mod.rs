@@ -10,6 +10,7 @@ pub mod checkpoints;
 pub mod damage;
 mod error;
 mod held_files;
+mod held_indexes;
 pub mod log_dir;
 pub mod log_input_stream;
 pub mod mapped_file;

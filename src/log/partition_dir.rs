@@ -89,7 +89,10 @@ impl PartitionDir {
             size_in_bytes,
         });
         let (path, files) = (overlay.dir().to_owned(), files.collect());
-        Self::of_files(&path, files, Some(overlay))
+        let held = overlay.held.clone();
+        let mut dir = Self::of_files(&path, files, Some(overlay));
+        dir.held = held;
+        dir
     }
 
     fn of_files(path: &Path, mut files: Vec<FileEntry>, overlay: Option<Arc<Overlay>>) -> Self {
@@ -148,7 +151,7 @@ impl PartitionDir {
             | LogFileKind::Unknown(_) => false,
         });
         dir.segments = segments(&dir.files);
-        dir.held = HeldFiles::open(&dir).0;
+        dir.held = HeldFiles::of(&dir).0;
         dir.is_whole = false;
         Ok(Some(dir))
     }
@@ -200,15 +203,29 @@ impl PartitionDir {
             return id.map(|id| overlay.open(id)).transpose();
         }
         let path = self.file_path(entry);
-        let held = self.held.get(entry);
-        let opened = match held.and_then(|held| Some((held.file.try_clone().ok()?, held.len))) {
-            Some((file, len)) => MappedFile::of_file(&path, file, len, io),
-            None => MappedFile::open(&path, io),
-        };
-        match opened {
+        let held = self.held.open(&path, &entry.file_name, io);
+        match held.unwrap_or_else(|| MappedFile::open(&path, io)) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Bytes of one of the files when it was opened, or now; `None` if it has vanished.
+    ///
+    /// # Errors
+    /// If it is there and no regular file, or cannot be looked at.
+    pub(super) fn regular_len(&self, entry: &FileEntry) -> Result<Option<u64>, Error> {
+        if let Some(held) = self.held.get(entry) {
+            let now = || held.file.metadata().ok().map(|it| it.len());
+            return Ok(held.len.or_else(now));
+        }
+        let path = self.file_path(entry);
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
+            Ok(_) => Err(Error::NotAFile { path }),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::io(&path, source)),
         }
     }
 

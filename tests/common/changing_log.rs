@@ -239,6 +239,8 @@ impl<'c> ChangingLog<'c> {
         if end > 3000 {
             self.log.truncate_fully_and_start_at(end, end).unwrap();
         }
+        // `LogManager.truncateTo` does so at once.
+        self.write_checkpoints();
     }
 
     fn delete(&mut self) {

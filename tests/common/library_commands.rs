@@ -2,12 +2,16 @@
 
 use std::io;
 
+use kseg::append::LogConfig;
+use kseg::append::dry_run::row::Start;
+use kseg::append::dry_run::{DryRunOptions, dry_run};
 use kseg::append::scenario::FromLog;
 use kseg::format::file_name::LogFileKind;
 use kseg::log::checkpoints::CheckpointedOffsets;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::{Error, Io};
 use kseg::report::aborted::{AbortedOptions, aborted_partition};
+use kseg::report::diff::{DiffOptions, ReplicaInput, diff_partitions};
 use kseg::report::dump::{
     DumpOptions, DumpRow, RecordOptions, SideFile, Source, dump_log, dump_side_file,
 };
@@ -21,6 +25,7 @@ use kseg::report::read::{IsolationLevel, PartitionReader, ReadOptions};
 use kseg::report::rebuild::{RebuildOptions, SnapshotsAt, rebuild_rows};
 use kseg::report::replay::{ReplayOptions, replay_log};
 use kseg::report::txns::{TxnsOptions, WantedStates, txns_partition};
+use kseg::report::verify::{Depth, VerifyOptions, verify_partition};
 use kseg::state::TransactionVersion;
 
 /// One command on one partition. Whatever lies there, it comes back: with an answer or an error.
@@ -92,6 +97,31 @@ pub const LIBRARY_COMMANDS: &[(&str, LibraryCommand)] = &[
         };
         rebuild_rows(dir, offsets, options, |_| true, |_| Ok::<_, Error>(())).map(drop)
     }),
+    ("verify", |dir, offsets| {
+        let options = VerifyOptions {
+            depth: Depth::Records,
+            max_batch_bytes: MAX_BATCH_BYTES,
+            ..VerifyOptions::default()
+        };
+        verify_partition(dir, offsets, &options, |_| {}, |_| Ok::<_, Error>(())).map(drop)
+    }),
+    ("recover, clean", |dir, offsets| {
+        recover(dir, offsets, Start::Clean)
+    }),
+    ("recover, unclean", |dir, offsets| {
+        recover(dir, offsets, Start::Unclean)
+    }),
+    ("diff", |dir, checkpoints| {
+        let options = DiffOptions {
+            io: Io::Mmap,
+            max_batch_bytes: MAX_BATCH_BYTES,
+            side_files: true,
+        };
+        let replica = ReplicaInput { dir, checkpoints };
+        let diff = diff_partitions(replica, replica, options)?;
+        assert!(diff.row.equal, "a partition differs from itself: {diff:?}");
+        Ok(())
+    }),
     ("write --from", |dir, _| {
         let from = FromLog {
             dir,
@@ -153,6 +183,16 @@ pub fn dump(
         )?;
     }
     Ok(())
+}
+
+fn recover(dir: &PartitionDir, offsets: CheckpointedOffsets, start: Start) -> Result<(), Error> {
+    let options = DryRunOptions {
+        io: Io::Mmap,
+        config: LogConfig::default(),
+        now_ms: None,
+        is_clean: false,
+    };
+    dry_run(dir, offsets, start, &options).map(drop)
 }
 
 fn read(

@@ -41,6 +41,11 @@ impl fmt::Display for ReadingCommand {
 }
 
 impl ReadingCommand {
+    /// Whether it has no rows for what is sound.
+    pub fn tells_faults_only(&self) -> bool {
+        self.arguments.first() == Some(&"verify") && self.arguments.contains(&"-o")
+    }
+
     /// The command for a path, behind another program; what it makes goes below `scratch`.
     fn command(&self, through: &[&str], path: &Path, scratch: &Path) -> Command {
         let mut command = kseg(scratch);

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fs;
 
 use super::aftermath::Gone;
 use super::reference;
@@ -11,10 +10,10 @@ use super::{DryRun, DryRunOptions, as_files_error, is_live_log};
 use crate::append::load_trace::{ENDS_BELOW_START, LoadTrace, SEGMENT_LOST, SPLIT};
 use crate::append::loader::Checkpointed;
 use crate::format::file_name::LogFileKind;
+use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
-use crate::log::{self, Io};
 use crate::state::ProducerStateEntry;
 
 impl DryRun {
@@ -36,18 +35,18 @@ impl DryRun {
         for action in self.row.actions.iter().filter(|it| is_loss(it)) {
             let file = action.file.as_str();
             let before = names_before.get(file).unwrap_or(&file);
-            let path = dir.path.join(before);
-            let from = kept.get(OsStr::new(before)).copied().unwrap_or(0);
-            if fs::metadata(&path).is_ok_and(|it| from < it.len()) {
-                losses.count(
-                    &MappedFile::open_part(&path, options.io, from, u64::MAX)?,
-                    None,
-                )?;
+            let name = OsStr::new(before);
+            let from = kept.get(name).copied().unwrap_or(0);
+            if let Some(file) = self.overlay.open_original(name, from)?
+                && !file.is_empty()
+            {
+                losses.count(&file, None)?;
+                let path = dir.path.join(before);
                 gone.push(Gone { path, from });
             }
         }
         let trace = std::mem::take(&mut self.trace);
-        let hidden = self.hidden(dir, &trace, options.io, &mut losses)?;
+        let hidden = self.hidden(&trace, &mut losses)?;
         if let Some(last) = self.row.segments.last().filter(|_| hidden) {
             let name = LogFileKind::Log(last.base_offset).to_string();
             self.hidden = self.overlay.find(OsStr::new(&name));
@@ -111,13 +110,7 @@ impl DryRun {
 
     /// Batches of the last segment that are at or above the log end: a broker looks for that from
     /// the last index entry on, and finds nothing where the entry is wrong.
-    fn hidden(
-        &self,
-        dir: &PartitionDir,
-        trace: &LoadTrace,
-        io: Io,
-        losses: &mut Losses,
-    ) -> Result<bool, log::Error> {
+    fn hidden(&self, trace: &LoadTrace, losses: &mut Losses) -> Result<bool, log::Error> {
         let (Some(end), Some(last)) = (self.row.log_end_offset, self.row.segments.last()) else {
             return Ok(false);
         };
@@ -131,14 +124,10 @@ impl DryRun {
         if end != last.base_offset || last.size_in_bytes == 0 || is_recovered {
             return Ok(false);
         }
-        let path = dir
-            .path
-            .join(LogFileKind::Log(last.base_offset).to_string());
-        let file = match MappedFile::open(&path, io) {
-            Ok(file) => file,
-            // It was put together by this start, and nothing is hidden in it.
-            Err(error) if error.is_not_found() => return Ok(false),
-            Err(error) => return Err(error),
+        let name = LogFileKind::Log(last.base_offset).to_string();
+        // One that was put together by this start is not there, and nothing is hidden in it.
+        let Some(file) = self.overlay.open_original(OsStr::new(&name), 0)? else {
+            return Ok(false);
         };
         let before = losses.batches;
         losses.count(&file, Some(end))?;

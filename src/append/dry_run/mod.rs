@@ -14,9 +14,9 @@ mod reference;
 pub mod row;
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
 
 pub use row::RecoverRow;
 
@@ -85,7 +85,7 @@ pub fn dry_run(
     options: &DryRunOptions,
 ) -> Result<DryRun, log::Error> {
     let is_metadata = dir.topic() == Some(METADATA_TOPIC);
-    let overlay = overlay_of(dir, options.io);
+    let overlay = Overlay::new(dir, options.io)?;
     let files = Files::overlay(overlay.clone());
     let checkpointed = Checkpointed {
         log_start_offset: checkpoints
@@ -145,6 +145,7 @@ pub fn dry_run(
         .collect();
     let gone = run.find_losses(dir, checkpointed, options)?;
     run.look_beyond(dir, &gone, checkpoints, options)?;
+    dir.check_not_cut()?;
     Ok(run)
 }
 
@@ -179,17 +180,6 @@ fn load(
         metadata_log::load_snapshots(&mut log)?;
     }
     Ok(log)
-}
-
-/// The regular files of the directory, as they are.
-fn overlay_of(dir: &PartitionDir, io: Io) -> Overlay {
-    let files = dir.files.iter().filter_map(|file| {
-        let metadata = fs::metadata(dir.file_path(file)).ok()?;
-        metadata
-            .is_file()
-            .then(|| (file.file_name.clone(), metadata.len()))
-    });
-    Overlay::new(&dir.path, io, files)
 }
 
 fn ends_in_room(name: &OsStr) -> bool {

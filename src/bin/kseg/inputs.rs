@@ -144,13 +144,20 @@ impl Inputs {
                 Ok(LogPath::File(path)) => {
                     wanted += self.file(&path, context, &mut visit)?;
                 }
-                Ok(LogPath::Partition(dir)) => match PartitionDir::hold(&dir.path) {
-                    Ok(dir) => wanted += self.partition(&dir, None, context, &mut visit)?,
-                    Err(error) => {
-                        failed = true;
-                        context.fail(&error);
+                Ok(LogPath::Partition(dir)) => {
+                    // First the checkpoints: what they name lies in the log that is held then.
+                    let checkpoints = checkpoints_above(&dir.path, context);
+                    match PartitionDir::hold(&dir.path) {
+                        Ok(dir) => {
+                            wanted +=
+                                self.partition(&dir, Some(&checkpoints), context, &mut visit)?;
+                        }
+                        Err(error) => {
+                            failed = true;
+                            context.fail(&error);
+                        }
                     }
-                },
+                }
                 Ok(LogPath::LogDir(dir)) => wanted += self.log_dir(&dir, context, &mut visit)?,
                 Err(error) => {
                     failed = true;

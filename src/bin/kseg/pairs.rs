@@ -180,11 +180,16 @@ fn for_each_match(
 }
 
 fn half(path: &Path, checkpoints: &Checkpoints, context: &mut Context) -> Option<Half> {
-    match PartitionDir::open(path) {
+    match PartitionDir::hold(path) {
         Ok(dir) => Some(Half {
             offsets: offsets(&dir, checkpoints),
             dir,
         }),
+        // It was there a moment ago.
+        Err(error) if error.is_not_found() => {
+            context.vanished(path);
+            None
+        }
         Err(error) => {
             context.fail(&error);
             None
@@ -206,7 +211,7 @@ fn same_partition(half: &Half, dir: &LogDir, checkpoints: &Checkpoints) -> anyho
             half.dir.path.display()
         );
     };
-    let dir = PartitionDir::open(&found.path)?;
+    let dir = PartitionDir::hold(&found.path)?;
     Ok(Half {
         offsets: offsets(&dir, checkpoints),
         dir,
@@ -219,7 +224,13 @@ fn open(path: &Path, context: &Context) -> anyhow::Result<Side> {
             Some(dir) => Side::Partition(with_offsets(dir, context), true),
             None => return Err(Error::NotADirectory { path }.into()),
         },
-        LogPath::Partition(dir) => Side::Partition(with_offsets(dir, context), false),
+        LogPath::Partition(dir) => {
+            // First the checkpoints: what they name lies in the log that is held then.
+            let checkpoints = checkpoints_above(&dir.path, context);
+            let dir = PartitionDir::hold(&dir.path)?;
+            let offsets = offsets(&dir, &checkpoints);
+            Side::Partition(Half { dir, offsets }, false)
+        }
         LogPath::LogDir(dir) => {
             let checkpoints = Checkpoints::read(&dir.path, context.io);
             for problem in &checkpoints.problems {

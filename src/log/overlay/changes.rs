@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
-use super::{FileId, Overlay};
-use crate::log::mapped_file::MappedFile;
+use super::{Base, FileId, Overlay};
 use crate::log::{Error, Io};
 
 /// What became of a file that was in the directory.
@@ -179,17 +178,20 @@ impl Overlay {
         if is_base && !has_room {
             return Ok(Some(Change::Cut { size_in_bytes }));
         }
-        let before = MappedFile::open(&self.dir.join(name), Io::Read)?;
+        let original = Base {
+            name: name.to_owned(),
+            start: 0,
+            len: size,
+        };
+        let before = self.open_base(&original, Io::Read)?;
         let before = before.read_all()?;
-        let before = before.get(..usize::try_from(size).unwrap_or(usize::MAX));
-        let before = before.unwrap_or_default();
         let now = self.open(new)?;
         let now = now.read_all()?;
         let used = |bytes: &[u8]| {
             let last = bytes.iter().rposition(|byte| *byte != 0 || !has_room);
             last.map_or(0, |it| it + 1)
         };
-        let (used_before, used_now) = (used(before), used(&now));
+        let (used_before, used_now) = (used(&before), used(&now));
         if before.get(..used_before) == now.get(..used_now) {
             let is_cut = self.len(new) < size;
             return Ok(is_cut.then_some(Change::Cut { size_in_bytes }));

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::changes::Change;
+use super::held_files::HeldFiles;
 use super::mapped_file::MappedFile;
+use super::partition_dir::PartitionDir;
 use super::{Error, Io};
 
 /// A file of an [`Overlay`], whatever its name is by now.
@@ -51,6 +53,7 @@ impl Content {
 #[derive(Clone, Debug)]
 pub struct Overlay {
     dir: PathBuf,
+    pub(super) held: HeldFiles,
     io: Io,
     contents: Vec<Content>,
     /// The name each file has, or had last.
@@ -66,10 +69,16 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Nothing changed yet. `files` are the names and sizes of the regular files in `dir`.
-    pub fn new(dir: &Path, io: Io, files: impl IntoIterator<Item = (OsString, u64)>) -> Self {
+    /// Nothing changed yet: the files of `dir`.
+    ///
+    /// What the directory holds open is read from there, whatever a broker does meanwhile.
+    ///
+    /// # Errors
+    /// If one of them is no regular file, or cannot be looked at.
+    pub fn new(dir: &PartitionDir, io: Io) -> Result<Self, Error> {
         let mut overlay = Self {
-            dir: dir.to_owned(),
+            dir: dir.path.clone(),
+            held: dir.held.clone(),
             io,
             contents: Vec::new(),
             last_names: Vec::new(),
@@ -79,7 +88,11 @@ impl Overlay {
             rename_reasons: BTreeMap::new(),
             reason: "".into(),
         };
-        for (name, len) in files {
+        for file in &dir.files {
+            let name = file.file_name.clone();
+            let Some(len) = dir.regular_len(file)? else {
+                continue;
+            };
             let base = Some(Base {
                 name: name.clone(),
                 start: 0,
@@ -90,7 +103,7 @@ impl Overlay {
             overlay.names.insert(name.clone(), id);
             overlay.original.push((name, len));
         }
-        overlay
+        Ok(overlay)
     }
 
     fn add(&mut self, name: &OsStr, content: Content) -> FileId {
@@ -287,7 +300,38 @@ impl Overlay {
     }
 
     fn open_base(&self, base: &Base, io: Io) -> Result<MappedFile, Error> {
-        MappedFile::open_part(&self.dir.join(&base.name), io, base.start, base.len)
+        let path = self.dir.join(&base.name);
+        let opened = match self.held.open(&path, &base.name, io) {
+            Some(held) => held.and_then(|held| held.part(base.start, base.len)),
+            None => MappedFile::open_part(&path, io, base.start, base.len),
+        };
+        // It was there when the directory was listed.
+        opened.map_err(|error| {
+            if error.is_not_found() {
+                Error::ChangedWhileReading {
+                    path: self.dir.clone(),
+                }
+            } else {
+                error
+            }
+        })
+    }
+
+    /// Opens the bytes of a file from `start` on, as they were before any change; `None` if there
+    /// was no file of that name.
+    ///
+    /// # Errors
+    /// If the file on the disk cannot be read.
+    pub fn open_original(&self, name: &OsStr, start: u64) -> Result<Option<MappedFile>, Error> {
+        let Some((name, size)) = self.original.iter().find(|(it, _)| it == name) else {
+            return Ok(None);
+        };
+        let base = Base {
+            name: name.clone(),
+            start,
+            len: size.saturating_sub(start),
+        };
+        self.open_base(&base, self.io).map(Some)
     }
 
     /// Opens the file for reading, without room set aside.
@@ -321,9 +365,13 @@ impl Overlay {
             return Ok(());
         }
         let mut before = vec![0; content.head.len()];
-        let path = self.dir.join(&name);
-        let file = MappedFile::open(&path, Io::Read)?;
-        file.read_exact_at(&mut before, 0)?;
+        let original = Base {
+            name: name.clone(),
+            start: 0,
+            len: size,
+        };
+        self.open_base(&original, Io::Read)?
+            .read_exact_at(&mut before, 0)?;
         if before == content.head
             && let Some(content) = self.contents.get_mut(id.0)
         {
@@ -346,10 +394,7 @@ mod tests {
         for (name, bytes) in files {
             std::fs::write(dir.path().join(name), bytes).unwrap();
         }
-        let listed = files
-            .iter()
-            .map(|(name, bytes)| (OsString::from(name), bytes.len() as u64));
-        let overlay = Overlay::new(dir.path(), Io::Mmap, listed);
+        let overlay = Overlay::new(&PartitionDir::open(dir.path()).unwrap(), Io::Mmap).unwrap();
         (dir, overlay)
     }
 

@@ -343,7 +343,11 @@ where
 
     /// A broker writes a marker to the log and its row to the index a moment later, so one of them
     /// may have been seen without the other in the segment that it writes to.
-    fn look_again(&mut self, files: &SegmentFiles, log: &MappedFile) -> Result<(), Error> {
+    pub(super) fn look_again(
+        &mut self,
+        files: &SegmentFiles,
+        log: &MappedFile,
+    ) -> Result<(), Error> {
         if self.segment.found.iter().all(|it| it.finding.is_none()) {
             return Ok(());
         }

@@ -79,6 +79,12 @@ impl<'d> Cursor<'d> {
                         position: 0,
                     });
                 }
+                // What was there before would seem lost.
+                None if self.vanished.len() < index => {
+                    return Err(Error::ChangedWhileReading {
+                        path: self.dir.path.clone(),
+                    });
+                }
                 None => self.vanished.push(index),
             }
         }

@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::kind::{Side, Sides};
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 use crate::state::{EpochEndOffset, LeaderEpochs, ReplicaLog, truncate_follower};
@@ -69,10 +68,8 @@ pub(super) fn known_epochs(
     let Some(file) = file else {
         return Ok(of_batches(None, false));
     };
-    let file = match MappedFile::open(&dir.file_path(file), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(of_batches(None, false)),
-        Err(error) => return Err(error),
+    let Some(file) = dir.open_file(file, io)? else {
+        return Ok(of_batches(None, false));
     };
     let decoded = match LeaderEpochCheckpoint::decode(&file.read_all()?) {
         Ok(decoded) => decoded,

@@ -98,6 +98,8 @@ pub fn diff_partitions(
     walk_both(&mut cursors, |heads| compare.step(heads))?;
     let log_end_offsets = compare.finish()?;
     let row = answer(compare, &inputs, log_end_offsets, options)?;
+    left.dir.check_not_cut()?;
+    right.dir.check_not_cut()?;
     let mut vanished = Vec::new();
     for side in Side::BOTH {
         let dir = inputs.of(side).dir;

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use crate::format::aborted_txn::AbortedTxnRows;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 
@@ -55,10 +54,8 @@ impl<'d> TxnRows<'d> {
                 continue;
             };
             let name: Rc<str> = file.name().into();
-            let file = match MappedFile::open(&self.dir.file_path(file), self.io) {
-                Ok(file) => file,
-                Err(error) if error.is_not_found() => continue,
-                Err(error) => return Err(error),
+            let Some(file) = self.dir.open_file(file, self.io)? else {
+                continue;
             };
             let bytes = file.read_all()?;
             let mut rows: Vec<TxnRow> = AbortedTxnRows::decode(&bytes)

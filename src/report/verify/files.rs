@@ -8,7 +8,6 @@ use super::kind::Kind;
 use super::start::Start;
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
 
@@ -180,10 +179,8 @@ pub(super) fn check_partition_metadata(
     let Some(entry) = dir.files.iter().find(is_metadata) else {
         return Ok(());
     };
-    let file = match MappedFile::open(&dir.file_path(entry), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(file) = dir.open_file(entry, io)? else {
+        return Ok(());
     };
     if let Err(error) = PartitionMetadata::decode(&file.read_all()?) {
         found.push(Finding {
@@ -218,10 +215,8 @@ pub(super) fn check_txn_index(
     let Some(entry) = segment.txn_index.and_then(|place| dir.file(place)) else {
         return Ok(());
     };
-    let file = match MappedFile::open(&dir.file_path(entry), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(file) = dir.open_file(entry, io)? else {
+        return Ok(());
     };
     let bytes = file.read_all()?;
     let next_base = dir

@@ -50,6 +50,7 @@ impl IndexContext<'_> {
         defect: &Defect,
         entry_size: usize,
         is_offset_index: bool,
+        is_open: bool,
     ) -> Finding {
         let entry = defect.entry;
         let message = format!("entry {entry}: {} ({})", defect.found, defect.name);
@@ -66,6 +67,18 @@ impl IndexContext<'_> {
             ),
             _ => self.start.index(self.segment).to_owned(),
         };
+        // A broker that truncates leaves the bytes of the entries in an open index
+        // (`AbstractIndex.truncateToEntries`): where its own end only it knows.
+        let may_be_cut_off = is_open
+            && is_last
+            && self.start.clean == Some(false)
+            && !matches!(defect.name, "size-not-a-multiple" | "entry-zero");
+        let (severity, message) = if may_be_cut_off {
+            let message = format!("{message}; a truncation may have left it in the open index");
+            (Severity::Notable, message)
+        } else {
+            (self.start.severity(self.segment), message)
+        };
         Finding {
             position: Some((entry * entry_size) as u64),
             entry: Some(entry as u64),
@@ -78,11 +91,7 @@ impl IndexContext<'_> {
                  .index that is missing"
                     .to_owned(),
             ),
-            ..self.finding(
-                self.start.severity(self.segment),
-                Kind::IndexDamaged,
-                message,
-            )
+            ..self.finding(severity, Kind::IndexDamaged, message)
         }
     }
 

@@ -172,8 +172,9 @@ impl<'a> OffsetIndexCheck<'a> {
             ));
         }
         let size = offset_index::ENTRY_SIZE;
+        let is_open = self.rows.zero_tail_size() > 0;
         for defect in self.defect.into_iter().chain(self.ragged) {
-            found.push(context.damaged(&defect, size, true));
+            found.push(context.damaged(&defect, size, true, is_open));
         }
         let zeros = self.rows.zero_tail_size() as u64;
         let position = (self.rows.row_count() * size) as u64;
@@ -333,8 +334,9 @@ impl<'a> TimeIndexCheck<'a> {
             found.push(context.time_index_empty());
         }
         let size = time_index::ENTRY_SIZE;
+        let is_open = self.rows.zero_tail_size() > 0;
         for defect in self.defect.into_iter().chain(self.ragged) {
-            found.push(context.damaged(&defect, size, false));
+            found.push(context.damaged(&defect, size, false, is_open));
         }
         let zeros = self.rows.zero_tail_size() as u64;
         let position = (self.rows.row_count() * size) as u64;

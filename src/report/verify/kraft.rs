@@ -25,10 +25,8 @@ pub(super) fn check_kraft_snapshots(
             continue;
         };
         newest = newest.max(Some(id.end_offset));
-        let opened = match MappedFile::open(&dir.file_path(file), io) {
-            Ok(opened) => opened,
-            Err(error) if error.is_not_found() => continue,
-            Err(error) => return Err(error),
+        let Some(opened) = dir.open_file(file, io)? else {
+            continue;
         };
         let problem = check_snapshot(&opened, id)?;
         found.extend(problem.map(|problem| Finding {

@@ -8,7 +8,6 @@ use super::start::Start;
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 use crate::format::record_batch::RecordBatchHeader;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 use crate::state::LeaderEpochs;
@@ -144,10 +143,8 @@ impl EpochCheck {
             }
             return Ok(());
         };
-        let file = match MappedFile::open(&dir.file_path(file), io) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
+        let Some(file) = dir.open_file(file, io)? else {
+            return Ok(());
         };
         match LeaderEpochCheckpoint::decode(&file.read_all()?) {
             Ok(checkpoint) if checkpoint.entries.is_empty() && !self.runs.is_empty() => {
@@ -235,7 +232,7 @@ impl EpochCheck {
             if run.last_offset < log_start || found.len() - told >= MAX_TOLD {
                 continue;
             }
-            found.extend(self.of_run(index, run, lines, log_start));
+            found.extend(self.of_run(index, run, lines, log_start, start));
         }
         if self.is_too_many {
             return;
@@ -258,6 +255,7 @@ impl EpochCheck {
         run: &EpochRun,
         lines: &[EpochEntry],
         log_start: i64,
+        start: &Start,
     ) -> Option<Finding> {
         let first = run.first_offset.max(log_start);
         let Some((entry, line)) = lines
@@ -284,13 +282,24 @@ impl EpochCheck {
         // Offsets before its first batch that no batch has were compacted away.
         let earliest = run.previous_end.unwrap_or(i64::MIN);
         let is_right = line.start_offset <= first && line.start_offset >= earliest.min(first);
+        // The log start moves in this file at once, and in its checkpoint a minute later
+        // (`LogManager.checkpointLogStartOffsets`).
+        let may_be_log_start = start.clean == Some(false)
+            && entry == 0
+            && index == 0
+            && (first..=run.last_offset.saturating_add(1)).contains(&line.start_offset);
+        let severity = if may_be_log_start {
+            Severity::Notable
+        } else {
+            Severity::Corrupt
+        };
         (!is_right).then(|| Finding {
             offset: Some(run.first_offset),
             entry: Some(entry as u64),
             expected: Some(format!("{} {first}", run.epoch)),
             found: Some(line.to_string()),
             ..of_file(
-                Severity::Corrupt,
+                severity,
                 "start-offset-differs",
                 format!(
                     "epoch {} begins at {first}, the file says {}",

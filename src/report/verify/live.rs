@@ -4,15 +4,12 @@
 use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::finding::Finding;
-use super::kind::Kind;
-use crate::format::aborted_txn::AbortedTxnRows;
-use crate::format::file_name::LogFileKind;
-use crate::log::mapped_file::MappedFile;
-use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::checkpoints::{CheckpointedOffsets, Checkpoints};
+use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
 
 /// More than the entries of the largest segment take, with one for each of the smallest batches; a
@@ -51,17 +48,14 @@ impl<'d> IndexFile<'d> {
 }
 
 fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>, Error> {
-    let path = dir.file_path(entry);
-    let file = match MappedFile::open(&path, io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(file) = dir.open_file(entry, io)? else {
+        return Ok(None);
     };
     let size = usize::try_from(file.len()).map_or(MAX_INDEX_SIZE, |size| size.min(MAX_INDEX_SIZE));
     let mut bytes = Vec::new();
     bytes
         .try_reserve_exact(size)
-        .map_err(|_| Error::io(&path, ErrorKind::OutOfMemory.into()))?;
+        .map_err(|_| Error::io(file.path(), ErrorKind::OutOfMemory.into()))?;
     bytes.resize(size, 0);
     file.read_exact_at(&mut bytes, 0)?;
     Ok(Some(bytes))
@@ -79,42 +73,35 @@ pub(super) fn read_settled(
     entry: &FileEntry,
     io: Io,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let modified = fs::metadata(dir.file_path(entry)).and_then(|it| it.modified());
-    let age = modified.ok().and_then(|it| it.elapsed().ok());
-    if age.is_some_and(|age| age > RECENT_WRITE) {
+    if !is_recent(&dir.file_path(entry)) {
         return Ok(None);
     }
     thread::sleep(SETTLING);
     read(dir, entry, io)
 }
 
-/// Takes out the missing rows of a transaction index that were written since: a broker writes the
-/// marker first and the row after it.
-pub(super) fn drop_rows_written_since(
-    dir: &PartitionDir,
-    segment: &SegmentFiles,
-    io: Io,
-    found: &mut Vec<Finding>,
-) -> Result<(), Error> {
-    if !found.iter().any(|it| it.kind == Kind::TxnindexEntryMissing) {
-        return Ok(());
-    }
-    let name = LogFileKind::TransactionIndex(segment.base_offset).to_string();
-    let file = match MappedFile::open(&dir.path.join(name), io) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error),
+/// Whether a file was written to lately; also if that cannot be told.
+fn is_recent(path: &Path) -> bool {
+    let modified = fs::metadata(path).and_then(|it| it.modified());
+    let age = modified.ok().and_then(|it| it.elapsed().ok());
+    age.is_none_or(|age| age <= RECENT_WRITE)
+}
+
+/// The checkpoints of a partition as they are by now: a broker truncates first and writes them a
+/// moment later (`LogManager.truncateTo`).
+pub(super) fn checkpoints_again(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
+    let above = fs::canonicalize(&dir.path);
+    let Some(above) = above.ok().and_then(|it| Some(it.parent()?.to_owned())) else {
+        return CheckpointedOffsets::default();
     };
-    let bytes = file.read_all()?;
-    let rows = AbortedTxnRows::decode(&bytes).rows();
-    found.retain(|finding| {
-        let is_there = rows.iter().any(|row| {
-            Some(row.last_offset()) == finding.last_offset
-                && Some(row.producer_id()) == finding.producer_id
-        });
-        finding.kind != Kind::TxnindexEntryMissing || !is_there
-    });
-    Ok(())
+    let last = dir.segments.last().and_then(|last| dir.file(last.log));
+    if last.is_some_and(|last| is_recent(&dir.file_path(last))) {
+        thread::sleep(SETTLING);
+    }
+    let name = dir.topic().zip(dir.partition());
+    name.map_or_else(CheckpointedOffsets::default, |(topic, partition)| {
+        Checkpoints::read(&above, io).of(topic, partition)
+    })
 }
 
 /// Whether the log has gone on since it was listed and walked, so that what is read after it may

@@ -12,7 +12,6 @@ use super::snapshot_entries::{check_against_log, check_entries, name};
 use super::start::Start;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::producer_snapshot::ProducerSnapshot;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
 use crate::report::partition_state::{snapshot_files, usable_snapshots};
@@ -91,10 +90,8 @@ impl<'d> SnapshotCheck<'d> {
         entry: &FileEntry,
         found: &mut Vec<Finding>,
     ) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
-        let file = match MappedFile::open(&self.dir.file_path(entry), self.io) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(file) = self.dir.open_file(entry, self.io)? else {
+            return Ok(None);
         };
         let mut bytes = file.read_all()?;
         if ProducerSnapshot::decode(&bytes).is_err() && self.is_live {

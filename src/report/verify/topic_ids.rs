@@ -33,12 +33,10 @@ pub(super) fn topic_ids(
         Some((id.end_offset, file))
     });
     let newest = snapshots.max_by_key(|(end_offset, _)| *end_offset);
-    if let Some((_, file)) = newest {
-        match MappedFile::open(&dir.file_path(file), io) {
-            Ok(file) => topics.read(&file, i64::MIN)?,
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
-        }
+    if let Some((_, file)) = newest
+        && let Some(file) = dir.open_file(file, io)?
+    {
+        topics.read(&file, i64::MIN)?;
     }
     let from = newest.map_or(i64::MIN, |(end_offset, _)| end_offset);
     for segment in &dir.segments {

@@ -47,13 +47,11 @@ impl LeaderEpochs {
         Ok(epochs)
     }
 
-    /// A word that is no number is not caught where the rest is, and stops the broker
-    /// (`LeaderEpochCheckpointFile.Formatter.fromString`).
     fn unreadable(&self, source: DecodeError) -> Error {
         let path = self.path.clone();
-        match source.field {
-            "epoch" | "startOffset" => LoadError::CheckpointNumber { path, source }.into(),
-            _ => log::Error::Decode { path, source }.into(),
+        match LeaderEpochCheckpoint::uncaught(&source) {
+            Some(_) => LoadError::CheckpointNumber { path, source }.into(),
+            None => log::Error::Decode { path, source }.into(),
         }
     }
 

@@ -15,7 +15,7 @@ use super::scheduler::{Scheduler, Task};
 use super::segment::RollParams;
 use super::state_files::{StateFiles, list_snapshots, snapshot_path, take_snapshot};
 use super::validator::{LogValidator, Validated, Validation};
-use crate::error::{DecodeError, DecodeErrorKind};
+use crate::error::DecodeError;
 use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::AbortedTxn;
 use crate::format::control_record::EndTransactionMarker;
@@ -24,7 +24,6 @@ use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::leader_epoch_checkpoint::EpochEntry;
 use crate::format::partition_metadata::{self, PartitionMetadata};
 use crate::format::record_batch::{RecordBatchHeader, TimestampType};
-use crate::format::text;
 use crate::log;
 use crate::state::append_check::Validated as ValidatedState;
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
@@ -811,20 +810,9 @@ impl PartitionLog {
     }
 }
 
-/// A line that is missing and an id that is none are not caught where the rest is, and stop the
-/// broker (`PartitionMetadataReadBuffer.read`, `Uuid.fromString`).
 fn unreadable_metadata(path: PathBuf, source: DecodeError) -> Error {
-    let is_missing = matches!(&source.kind, DecodeErrorKind::Text(it) if it == text::ENDS_BEFORE);
-    // A line that has its two halves has an id that does not parse.
-    let is_bad_id = if let DecodeErrorKind::Line { text, .. } = &source.kind {
-        source.field == "topic_id" && text.split(": ").count() == 2
-    } else {
-        false
-    };
-    let exception = match (is_missing, is_bad_id) {
-        (true, _) => "NullPointerException",
-        (false, true) => "IllegalArgumentException",
-        (false, false) => return log::Error::Decode { path, source }.into(),
+    let Some(exception) = PartitionMetadata::uncaught(&source) else {
+        return log::Error::Decode { path, source }.into();
     };
     LoadError::Metadata {
         path,

@@ -28,6 +28,14 @@ pub struct EpochEntry {
 }
 
 impl LeaderEpochCheckpoint {
+    /// Simple name of the exception with which a broker stops on a file that does not decode;
+    /// `None` if it takes the log directory offline. A word that is no number is not caught where
+    /// the rest is (`LeaderEpochCheckpointFile.Formatter.fromString`).
+    #[must_use]
+    pub fn uncaught(error: &DecodeError) -> Option<&'static str> {
+        matches!(error.field, "epoch" | "startOffset").then_some("NumberFormatException")
+    }
+
     /// The entries of the file whose whole content is `bytes`.
     ///
     /// # Errors

@@ -10,7 +10,7 @@
 //! at the words in front. Decides `PartitionMetadataFile`, `PartitionMetadataReadBuffer`.
 
 use super::kafka_uuid::KafkaUuid;
-use super::text::{Line, Lines, is_space};
+use super::text::{ENDS_BEFORE, Line, Lines, is_space};
 use crate::error::{DecodeError, DecodeErrorKind};
 
 const STRUCTURE: &str = "partition metadata";
@@ -27,6 +27,23 @@ pub struct PartitionMetadata {
 }
 
 impl PartitionMetadata {
+    /// Simple name of the exception with which a broker stops on a file that does not decode;
+    /// `None` if it takes the log directory offline. A line that is missing and an id that is none
+    /// are not caught where the rest is (`PartitionMetadataReadBuffer.read`, `Uuid.fromString`).
+    #[must_use]
+    pub fn uncaught(error: &DecodeError) -> Option<&'static str> {
+        match &error.kind {
+            DecodeErrorKind::Text(it) if it == ENDS_BEFORE => Some("NullPointerException"),
+            // A line that has its two halves has an id that does not parse.
+            DecodeErrorKind::Line { text, .. }
+                if error.field == "topic_id" && text.split(": ").count() == 2 =>
+            {
+                Some("IllegalArgumentException")
+            }
+            _ => None,
+        }
+    }
+
     /// The metadata in the file whose whole content is `bytes`.
     ///
     /// # Errors

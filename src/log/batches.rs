@@ -39,6 +39,20 @@ pub enum Entry<'w> {
     Damage(Damage),
 }
 
+impl Entry<'_> {
+    /// The first offset of an entry whose checksum is right; of a wrapper the last one.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn readable_offset(&self) -> Result<Option<i64>, Error> {
+        Ok(match self {
+            Self::Batch(batch) if batch.is_valid()? => Some(batch.header.base_offset()),
+            Self::Legacy(entry) if entry.is_valid()? => Some(entry.header.offset()),
+            Self::Batch(_) | Self::Legacy(_) | Self::Damage(_) => None,
+        })
+    }
+}
+
 /// Walks a segment from a position to the end the file had when it was opened.
 ///
 /// Reads headers where they lie and never the records, unless an entry is asked for them. After

@@ -80,6 +80,12 @@ pub struct BadRecords {
 }
 
 impl BadRecords {
+    /// Whether it is kseg's own limit that keeps them from being read.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.kind == OVER_LIMIT
+    }
+
     fn new(error: DecodeError) -> Self {
         use DecodeErrorKind::{CodecNotAllowed, Compressed, OverLimit, UnknownCodec};
         let of_the_codec = |kind: &DecodeErrorKind| {

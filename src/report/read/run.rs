@@ -78,7 +78,7 @@ where
 {
     fn entry(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<ControlFlow<()>, E> {
         if let Some(stopped) = &mut self.summary.stopped {
-            let Some(found) = readable(entry)? else {
+            let Some(found) = entry.readable_offset()? else {
                 return Ok(GO_ON);
             };
             // Damage before the batch that the read begins with: a broker finds that by its
@@ -382,15 +382,6 @@ where
     fn isolation_level(&self) -> IsolationLevel {
         self.reader.options.isolation_level
     }
-}
-
-/// The first offset of an entry that can be read; of a wrapper the last one.
-fn readable(entry: &Entry<'_>) -> Result<Option<i64>, Error> {
-    Ok(match entry {
-        Entry::Batch(batch) if batch.is_valid()? => Some(batch.header.base_offset()),
-        Entry::Legacy(entry) if entry.is_valid()? => Some(entry.header.offset()),
-        Entry::Batch(_) | Entry::Legacy(_) | Entry::Damage(_) => None,
-    })
 }
 
 /// The count in a header; a negative one counts for nothing.

@@ -6,12 +6,16 @@
 use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
 use super::records;
+use super::resume::Resume;
 use super::start::Start;
 use crate::format::record_batch::{Attributes, CompressionType, RecordBatchHeader};
 use crate::log::Error;
 use crate::log::batches::{Batch, BatchWalk, Entry, LegacyEntry};
 use crate::log::partition_walk::OpenSegment;
 use crate::log::records::Unpacker;
+
+/// What becomes of a batch with a wrong checksum once the log is loaded.
+pub(super) const FETCHED: &str = "a fetch is answered with it, and the consumer fails";
 
 /// How closely batches are looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,10 @@ pub enum Depth {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentContext {
     pub(super) index: usize,
+    /// Its base offset, as its name says.
+    pub(super) base_offset: i64,
+    /// The base offset of the segment behind it.
+    pub(super) next_base: Option<i64>,
     pub(super) size_in_bytes: u64,
     pub(super) start: Start,
     /// The metadata log of KRaft, whose control batches have no producer.
@@ -46,7 +54,9 @@ pub(super) fn check_stretch(
     let mut found = Vec::new();
     let mut check = Check {
         context,
+        segment,
         file: &segment.name,
+        resume: None,
         unpacker,
         found: &mut found,
     };
@@ -66,7 +76,10 @@ pub(super) fn check_stretch(
 
 struct Check<'c> {
     context: &'c SegmentContext,
+    segment: &'c OpenSegment,
     file: &'c str,
+    /// The last answer: so far what comes next is known.
+    resume: Option<(u64, Resume)>,
     unpacker: &'c mut Unpacker,
     found: &'c mut Vec<Finding>,
 }
@@ -78,7 +91,8 @@ impl Check<'_> {
         if self.context.depth != Depth::Headers {
             let computed = batch.compute_crc()?;
             if computed != header.crc() && !batch.is_valid()? {
-                self.found.push(self.bad_crc(batch, computed));
+                let finding = self.bad_crc(batch, computed)?;
+                self.found.push(finding);
                 // What the header says is in doubt, and the records cannot be trusted.
                 return Ok(());
             }
@@ -99,10 +113,13 @@ impl Check<'_> {
             let computed = entry.compute_crc()?;
             if computed != header.crc() && !entry.is_valid()? {
                 let place = (entry.position, entry.size_in_bytes());
+                let offset = header.offset();
+                let end = entry.position + entry.size_in_bytes();
+                let next = self.behind(end, offset..offset.saturating_add(1))?;
                 let mut finding = self.bad_checksum(place, header.crc(), computed);
-                finding.offset = Some(header.offset());
-                finding.last_offset = Some(header.offset());
-                finding.next_offset = header.offset().checked_add(1);
+                finding.offset = Some(offset);
+                finding.last_offset = Some(offset);
+                finding.next_offset = next;
                 self.found.push(finding);
                 return Ok(());
             }
@@ -125,8 +142,27 @@ impl Check<'_> {
         }
     }
 
+    /// The offset a reader can go on at behind a bad batch that ends at `position`.
+    fn behind(
+        &mut self,
+        position: u64,
+        offsets: std::ops::Range<i64>,
+    ) -> Result<Option<i64>, Error> {
+        let known = self.resume.filter(|(known_up_to, resume)| {
+            position <= *known_up_to && !matches!(resume, Resume::Far)
+        });
+        let resume = match known {
+            Some((_, resume)) => resume,
+            None => Resume::find(self.segment, position, self.context.next_base)?,
+        };
+        if let Resume::At { position, .. } = resume {
+            self.resume = Some((position, resume));
+        }
+        Ok(resume.behind(position, offsets))
+    }
+
     #[cold]
-    fn bad_crc(&self, batch: &Batch<'_>, computed: u32) -> Finding {
+    fn bad_crc(&mut self, batch: &Batch<'_>, computed: u32) -> Result<Finding, Error> {
         let header = batch.header;
         let place = (batch.position, batch.size_in_bytes());
         let finding = self.bad_checksum(place, header.crc(), computed);
@@ -138,7 +174,9 @@ impl Check<'_> {
             .chain(lost.and_then(|it| u64::try_from(it).ok()))
             .min();
         let has_producer = header.has_producer_id();
-        Finding {
+        let end = batch.position + batch.size_in_bytes();
+        let next_offset = self.behind(end, header.base_offset()..header.next_offset())?;
+        Ok(Finding {
             cost: Cost {
                 records,
                 transactions: Some(u64::from(
@@ -147,11 +185,12 @@ impl Check<'_> {
                 producers: Some(u64::from(has_producer)),
             },
             next_step: Some(format!(
-                "take the batch from another replica; until then a consumer can go on at {}",
-                header.next_offset()
+                "take the batch from another replica; {}",
+                Resume::advice(next_offset)
             )),
+            next_offset,
             ..of_header(header, finding)
-        }
+        })
     }
 
     fn bad_checksum(&self, (position, size): (u64, u64), stored: u32, computed: u32) -> Finding {
@@ -167,13 +206,14 @@ impl Check<'_> {
         Finding {
             file: Some(self.file.to_owned()),
             position: Some(position),
+            segment_base_offset: Some(context.base_offset),
             expected: Some(format!("{computed:#010x}")),
             found: Some(format!("{stored:#010x}")),
             crc_stored: Some(stored),
             crc_computed: Some(computed),
             bytes: Some(size),
             broker_action: format!(
-                "{}; a fetch is answered with it, and the consumer fails",
+                "{}; {FETCHED}",
                 context.start.cut(context.index, position, left)
             ),
             next_step: Some("take the message from another replica".to_owned()),

@@ -1,7 +1,9 @@
 //! Bytes of a segment that are no batch.
 
+use super::batches::FETCHED;
 use super::finding::{Cost, Finding, Readable, Severity};
 use super::kind::Kind;
+use super::resume::Resume;
 use super::start::Start;
 use crate::format::record_batch::HEADER_SIZE_UP_TO_MAGIC;
 use crate::log::damage::{Damage, DamageKind};
@@ -16,6 +18,8 @@ pub(super) struct Damaged {
     offsets: Vec<i64>,
     /// Names of the damaged `.log` files without their extension.
     segments: Vec<String>,
+    /// Where an unclean start cuts the log.
+    cut: Option<(String, u64)>,
 }
 
 impl Damaged {
@@ -28,6 +32,39 @@ impl Damaged {
                 | Kind::MarkerProbablyCleaned
                 | Kind::SnapshotDiffers
         )
+    }
+
+    /// What lies behind the place where an unclean start cuts the log is gone after it.
+    pub(super) fn behind_cut(
+        &mut self,
+        finding: Finding,
+        recovers: impl Fn(i64) -> bool,
+    ) -> Finding {
+        let stops_recovery = match finding.kind {
+            // Of a message inside another one recovery does not compute it.
+            Kind::BadCrc => finding.crc_computed.is_some(),
+            Kind::TornTail | Kind::BadLength | Kind::BatchPastEnd | Kind::UnknownMagic => true,
+            _ => false,
+        };
+        if !stops_recovery || !finding.segment_base_offset.is_some_and(recovers) {
+            return finding;
+        }
+        let Some((file, position)) = &self.cut else {
+            self.cut = finding.file.clone().zip(finding.position);
+            return finding;
+        };
+        let cut = format!(
+            "a clean start does not look; an unclean one has cut the log off before it, at \
+             {position} of {file}"
+        );
+        let broker_action = match finding.kind {
+            Kind::BadCrc => format!("{cut}; {FETCHED}"),
+            _ => cut,
+        };
+        Finding {
+            broker_action,
+            ..finding
+        }
     }
 
     /// Remembers damage; whether a finding only follows from it.
@@ -66,67 +103,123 @@ fn stem(finding: &Finding) -> Option<String> {
     Some(stem.to_owned())
 }
 
-/// The finding of a stretch of damage. `next_offset` is the offset expected there.
+/// The segment that damage lies in.
+pub(super) struct DamagedSegment<'s> {
+    /// Its place in the directory.
+    pub(super) index: usize,
+    pub(super) base_offset: i64,
+    pub(super) file: &'s str,
+    pub(super) size_in_bytes: u64,
+}
+
+/// The finding of a stretch of damage. `next_offset` is the offset expected there, `behind` what
+/// comes next.
 pub(super) fn of_damage(
     damage: &Damage,
     start: &Start,
-    segment: usize,
-    file: &str,
-    (next_offset, size): (i64, u64),
+    segment: &DamagedSegment<'_>,
+    next_offset: i64,
+    behind: Resume,
 ) -> Finding {
-    let is_at_end = damage.position + damage.size_in_bytes == size;
-    let is_tail = is_at_end && start.is_last(segment);
+    let DamagedSegment { index, file, .. } = *segment;
+    let is_at_end = damage.position + damage.size_in_bytes == segment.size_in_bytes;
+    let is_tail = is_at_end && start.is_last(index);
     let readable = Readable::from(damage.readable);
-    let left = size.saturating_sub(damage.position);
+    let left = segment.size_in_bytes.saturating_sub(damage.position);
     let records = readable.records_count.and_then(|it| u64::try_from(it).ok());
+    let (offset, last_offset) = offsets(&readable, segment.base_offset, next_offset, behind);
     let finding = Finding {
         file: Some(file.to_owned()),
         position: Some(damage.position),
         bytes: Some(damage.size_in_bytes),
-        offset: readable.base_offset.or(Some(next_offset)),
-        last_offset: readable.last_offset,
+        segment_base_offset: Some(segment.base_offset),
+        offset: Some(offset),
+        last_offset,
+        next_offset: behind.offset(),
         producer_id: readable.producer_id.filter(|id| *id >= 0),
         expected: Some("a batch".to_owned()),
         found: Some(damage.to_string()),
-        broker_action: start.cut(segment, damage.position, left),
+        broker_action: start.cut(index, damage.position, left),
         cost: Cost {
             records,
             ..Cost::default()
         },
         ..Finding::new(
-            severity(damage.kind, is_tail, start, segment),
+            severity(damage.kind, is_tail, start, index),
             Kind::of_name(damage.kind.name()),
             damage.to_string(),
         )
     };
     match damage.kind {
-        DamageKind::TornTail => Finding {
+        DamageKind::TornTail if is_tail => Finding {
             torn_bytes: Some(damage.size_in_bytes),
             readable: Some(readable),
             broker_action: format!(
-                "a clean start leaves the bytes and writes behind them; {}",
-                unclean(start, segment, damage)
+                "a clean start leaves the bytes and writes behind them, and nothing written from \
+                 then on can be read; {}",
+                unclean(start, index, damage)
             ),
-            next_step: is_tail.then(|| {
+            next_step: Some(
                 "start unclean (without .kafka_cleanshutdown): the broker cuts it off and fetches \
                  what is missing from the leader"
-                    .to_owned()
-            }),
+                    .to_owned(),
+            ),
+            ..finding
+        },
+        // What a broker writes goes into the last segment.
+        DamageKind::TornTail => Finding {
+            torn_bytes: Some(damage.size_in_bytes),
+            readable: Some(readable),
+            next_step: Some(format!(
+                "take the segment from another replica; {}",
+                Resume::advice(behind.offset())
+            )),
             ..finding
         },
         DamageKind::ZeroTail => Finding {
             offset: None,
-            broker_action: zeros(start, segment, damage),
+            last_offset: None,
+            broker_action: if is_tail {
+                zeros(start, index, damage)
+            } else {
+                finding.broker_action
+            },
             ..finding
         },
         DamageKind::BadLength { .. }
         | DamageKind::UnknownMagic { .. }
         | DamageKind::BatchPastEnd { .. } => Finding {
+            // Of bytes that are no header nothing can be told.
+            cost: Cost::default(),
+            producer_id: None,
             readable: Some(readable),
-            next_step: Some("compare with another replica: kseg diff".to_owned()),
+            next_step: Some(format!(
+                "compare with another replica: kseg diff; {}",
+                Resume::advice(behind.offset())
+            )),
             ..finding
         },
     }
+}
+
+/// First and last offset that damage takes: up to the next batch, or at the end of the log what is
+/// left of the header, if that can be.
+fn offsets(
+    readable: &Readable,
+    base_offset: i64,
+    next_offset: i64,
+    behind: Resume,
+) -> (i64, Option<i64>) {
+    if let Some(next) = behind.offset() {
+        let last = next.saturating_sub(1);
+        return (next_offset, Some(last).filter(|last| *last >= next_offset));
+    }
+    let largest = base_offset.saturating_add(i64::from(i32::MAX));
+    let fits = next_offset..=largest;
+    let first = readable.base_offset.filter(|first| fits.contains(first));
+    let last = readable.last_offset;
+    let last = last.filter(|last| first.is_some_and(|first| (first..=largest).contains(last)));
+    (first.unwrap_or(next_offset), last)
 }
 
 fn severity(kind: DamageKind, is_tail: bool, start: &Start, segment: usize) -> Severity {
@@ -155,8 +248,8 @@ fn zeros(start: &Start, segment: usize, damage: &Damage) -> String {
     if damage.size_in_bytes <= HEADER_SIZE_UP_TO_MAGIC as u64 {
         return format!("a clean start leaves them and writes behind them; {unclean}");
     }
-    let clean = "with .kafka_cleanshutdown the partition does not load (CorruptRecordException) \
-                 and the broker stops";
+    let clean = "with .kafka_cleanshutdown the partition does not load, and the broker stops \
+                 (CorruptRecordException): all its partitions are down";
     match start.clean {
         Some(true) => format!("{clean}, as it would here; {unclean}"),
         Some(false) | None => format!("{unclean}; {clean}"),

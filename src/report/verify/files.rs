@@ -5,7 +5,7 @@
 use super::finding::{Finding, Severity};
 use super::index_findings::IndexContext;
 use super::kind::Kind;
-use super::start::Start;
+use super::start::{Start, does_not_load};
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
@@ -78,7 +78,11 @@ fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
             )
         },
         (FileState::Live, LogFileKind::NotANumber(_)) => Finding {
-            broker_action: "stops at any start (NumberFormatException)".to_owned(),
+            broker_action: does_not_load(Some(if file.name().contains('.') {
+                "NumberFormatException"
+            } else {
+                "StringIndexOutOfBoundsException"
+            })),
             next_step: Some("move it out of the directory".to_owned()),
             ..Finding::new(
                 Severity::Corrupt,
@@ -132,7 +136,7 @@ fn check_segment_files(
             segment_base_offset: Some(segment.base_offset),
             expected: Some(format!("at most {MAX_SEGMENT_SIZE} bytes")),
             found: Some(format!("{} bytes", log.size_in_bytes)),
-            broker_action: "does not open it: the partition does not load".to_owned(),
+            broker_action: does_not_load(Some("KafkaException")),
             ..Finding::new(
                 Severity::Corrupt,
                 Kind::SegmentTooLarge,
@@ -187,7 +191,7 @@ pub(super) fn check_partition_metadata(
             file: Some(entry.name().into_owned()),
             position: Some(error.position),
             found: Some(error.to_string()),
-            broker_action: "the partition does not load, clean or unclean".to_owned(),
+            broker_action: does_not_load(PartitionMetadata::uncaught(&error)),
             next_step: Some(
                 "write it again: kseg ls on another replica shows the topic id".to_owned(),
             ),

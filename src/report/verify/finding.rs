@@ -14,7 +14,7 @@ pub enum Severity {
     Corrupt,
     /// What a crash leaves, and a broker repairs or takes.
     AfterCrash,
-    /// As it should be, or no harm; worth a line.
+    /// The files are as a broker may leave them; what it means for consumers is worth a line.
     #[default]
     Notable,
 }

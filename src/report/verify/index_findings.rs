@@ -86,11 +86,15 @@ impl IndexContext<'_> {
             expected: Some(defect.expected.clone()),
             found: Some(defect.found.clone()),
             broker_action: action,
-            next_step: Some(
-                "kseg rebuild makes it anew; or delete it before the start: a broker rebuilds an \
-                 .index that is missing"
-                    .to_owned(),
-            ),
+            next_step: Some(if is_offset_index {
+                "kseg rebuild makes it anew; or delete it before the start: a broker without an \
+                 .index recovers the segment, which makes all its indexes anew"
+                    .to_owned()
+            } else {
+                "kseg rebuild makes it anew; deleting it does not: a broker leaves a .timeindex \
+                 that was missing empty"
+                    .to_owned()
+            }),
             ..self.finding(severity, Kind::IndexDamaged, message)
         }
     }

@@ -72,7 +72,7 @@ kinds! {
     SegmentOverlap "segment-overlap" "L8"
         "a segment reaches into the next one";
     SegmentMissing "segment-missing" "L9 S9"
-        "offsets between two segments are gone";
+        "offsets whose segment is gone";
     Compacted "compacted" "L7 L9 L11"
         "offsets without records, as the cleaner leaves them";
     BadRecordCount "bad-record-count" "L10"

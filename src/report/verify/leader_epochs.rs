@@ -4,7 +4,7 @@
 
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
-use super::start::Start;
+use super::start::{Start, does_not_load};
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 use crate::format::record_batch::RecordBatchHeader;
@@ -168,7 +168,7 @@ impl EpochCheck {
                 found.push(Finding {
                     position: Some(error.position),
                     found: Some(error.to_string()),
-                    broker_action: "the partition does not load, clean or unclean".to_owned(),
+                    broker_action: does_not_load(LeaderEpochCheckpoint::uncaught(&error)),
                     next_step: Some(
                         "correct the file by hand: the first lines of the batches are in \
                          kseg dump; or take the partition from another replica"

@@ -64,7 +64,7 @@ fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>
 /// A file that was written to so lately may be half written.
 const RECENT_WRITE: Duration = Duration::from_secs(2);
 /// What a writer is given to finish.
-const SETTLING: Duration = Duration::from_millis(50);
+pub(super) const SETTLING: Duration = Duration::from_millis(50);
 
 /// The bytes of a small file once more, if a broker may have been writing it: `None` if it was left
 /// alone for a while, or is gone.

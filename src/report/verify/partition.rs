@@ -31,6 +31,8 @@ pub struct VerifyOptions {
     pub max_batch_bytes: usize,
     /// Which findings are wanted.
     pub filter: Filter,
+    /// Only findings about the file of this name.
+    pub file: Option<String>,
     /// Threads; `None` for one a core.
     pub threads: Option<usize>,
 }
@@ -42,6 +44,7 @@ impl Default for VerifyOptions {
             depth: Depth::default(),
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
             filter: Filter::default(),
+            file: None,
             threads: None,
         }
     }
@@ -102,9 +105,18 @@ pub fn verify_partition<E: From<Error>>(
         ..VerifySummary::default()
     };
     let path = dir.path.display().to_string();
+    let start = Start::of(dir, checkpoints)?;
+    let recovers = |base: i64| {
+        let behind = dir.segments.partition_point(|it| it.base_offset <= base);
+        start.recovers(behind.saturating_sub(1))
+    };
     let mut damaged = Damaged::default();
     let mut give = |finding: Finding| -> Result<(), E> {
-        if damaged.explains(&finding) || !wants(&options.filter, &finding) {
+        if damaged.explains(&finding) {
+            return Ok(());
+        }
+        let finding = damaged.behind_cut(finding, recovers);
+        if !wants(options, &finding) {
             return Ok(());
         }
         summary.count(finding.severity);
@@ -115,7 +127,6 @@ pub fn verify_partition<E: From<Error>>(
             ..finding
         })
     };
-    let start = Start::of(dir, checkpoints)?;
     let threads = options.threads.unwrap_or_else(|| threads_for(dir));
     let queue = Queue::default();
     let walked = thread::scope(|scope| {
@@ -148,7 +159,11 @@ fn threads_for(dir: &PartitionDir) -> usize {
 }
 
 /// Findings without a producer or offset pass only where none is asked for.
-fn wants(filter: &Filter, finding: &Finding) -> bool {
+fn wants(options: &VerifyOptions, finding: &Finding) -> bool {
+    let filter = &options.filter;
+    if options.file.is_some() && options.file != finding.file {
+        return false;
+    }
     let first = finding.first_offset.or(finding.offset);
     let last = finding.last_offset.or(finding.offset).max(first);
     let of_offsets = first

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::batches::SegmentContext;
-use super::damage::{Damaged, of_damage};
+use super::damage::{Damaged, DamagedSegment, of_damage};
 use super::files::{check_names, check_partition_metadata, check_txn_index};
 use super::finding::Finding;
 use super::folds::Folds;
@@ -14,9 +14,11 @@ use super::kind::Kind;
 use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
 use super::live::{IndexFile, checkpoints_again, has_gone_on};
+use super::lost_logs::check_lost_logs;
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
 use super::partition::{CLUSTER_METADATA, VerifyOptions};
+use super::resume::Resume;
 use super::segment::{SegmentWalk, overlap};
 use super::sequences::{Compaction, of_gap};
 use super::snapshots::{LogEnds, SnapshotCheck};
@@ -278,8 +280,12 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             file: &opened.name,
             size_in_bytes: size,
         };
+        let next = self.dir.segments.get(segment.index + 1);
+        let next_base = next.map(|next| next.base_offset);
         let context = SegmentContext {
             index: segment.index,
+            base_offset: segment.base,
+            next_base,
             size_in_bytes: size,
             start: self.start,
             is_metadata_log: self.dir.topic() == Some(CLUSTER_METADATA),
@@ -308,9 +314,15 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                     self.out.submit(stretch(from, position));
                 }
                 from = position + damage.size_in_bytes;
-                let next = (folds.gaps.next_offset(), size);
-                let start = &self.start;
-                let finding = of_damage(damage, start, segment.index, &opened.name, next);
+                let behind = Resume::find(opened, from, next_base)?;
+                let place = DamagedSegment {
+                    index: segment.index,
+                    base_offset: segment.base,
+                    file: &opened.name,
+                    size_in_bytes: size,
+                };
+                let next_offset = folds.gaps.next_offset();
+                let finding = of_damage(damage, &self.start, &place, next_offset, behind);
                 folds.found.push(finding);
             }
             segment.entry(&entry);
@@ -368,6 +380,10 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             }
         }
         found.extend(compaction.finding());
+        if dir.is_whole {
+            let log_start = self.checkpoints.log_start_offset;
+            check_lost_logs(dir, log_start, log_end, &self.start, &mut found);
+        }
         // Of a single segment, the end of a transaction may lie in the next one, and so on.
         if let Some(last) = dir.segments.last().filter(|_| dir.is_whole) {
             let fold = transactions.fold;

@@ -129,6 +129,16 @@ fn unreadable(bad: &BadRecords, read: u64, count: i32) -> Finding {
             bad.error
         ),
     );
+    if bad.is_over_limit() {
+        // The limit is none of Kafka's.
+        finding.severity = Severity::Notable;
+        finding.broker_action = "none: it knows no such limit".to_owned();
+        finding.next_step = Some("a larger --max-batch-bytes looks into it".to_owned());
+        finding.message = format!("not looked into: {}", bad.error);
+        finding.defect = Some(bad.kind);
+        finding.found = Some(bad.error.to_string());
+        return finding;
+    }
     finding.defect = Some(bad.kind);
     finding.found = Some(bad.error.to_string());
     finding.cost.records = u64::try_from(count)

@@ -2,6 +2,7 @@
 
 use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
+use super::lost_logs::next_step;
 use crate::log::partition_dir::PartitionDir;
 use crate::report::gaps::{self, Detail, GapClass, GapKind};
 
@@ -59,7 +60,7 @@ pub(super) fn of_gap(
     compaction: &mut Compaction,
 ) -> Option<Finding> {
     match finding.kind {
-        GapKind::OffsetGap => of_offset_gap(finding, compaction),
+        GapKind::OffsetGap => of_offset_gap(finding, dir, compaction),
         GapKind::Missing => {
             // Compaction and retention take sequences with the offsets, as loss does.
             let is_told = matches!(
@@ -77,7 +78,11 @@ pub(super) fn of_gap(
     }
 }
 
-fn of_offset_gap(finding: &gaps::Finding, compaction: &mut Compaction) -> Option<Finding> {
+fn of_offset_gap(
+    finding: &gaps::Finding,
+    dir: &PartitionDir,
+    compaction: &mut Compaction,
+) -> Option<Finding> {
     if matches!(
         finding.class,
         GapClass::CompactedBetweenBatches | GapClass::CompactedInsideBatch | GapClass::EmptyBatch
@@ -93,7 +98,10 @@ fn of_offset_gap(finding: &gaps::Finding, compaction: &mut Compaction) -> Option
         found: Some("none".to_owned()),
         broker_action: "no start notices: a broker goes on behind the hole, and so do consumers"
             .to_owned(),
-        next_step: Some("take the segment from another replica or a copy".to_owned()),
+        next_step: finding
+            .first_offset
+            .zip(finding.last_offset)
+            .map(|(first, last)| next_step(dir, first, last)),
         ..Finding::new(
             Severity::Corrupt,
             Kind::SegmentMissing,

@@ -108,6 +108,23 @@ impl Start {
     }
 }
 
+/// What becomes of a broker that cannot load a partition: an exception that no one catches stops
+/// it, with all its partitions; another one takes the log directory offline
+/// (`LogManager.loadLogs`).
+pub(super) fn does_not_load(uncaught: Option<&str>) -> String {
+    match uncaught {
+        Some(exception) => format!(
+            "at any start the partition does not load, and the broker stops ({exception}): all its \
+             partitions are down"
+        ),
+        None => {
+            "at any start the partition does not load, and the log directory goes offline with \
+                 all its partitions"
+                .to_owned()
+        }
+    }
+}
+
 /// Whether `.kafka_cleanshutdown` lies beside the partition directory; `None` if nothing else of a
 /// log directory does.
 fn clean_shutdown_above(path: &Path) -> Option<bool> {

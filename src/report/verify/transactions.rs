@@ -75,6 +75,14 @@ fn cost(row: &TxnRow<'_>) -> Cost {
 }
 
 fn snapshot_only(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
+    let first = finding.current_txn_first_offset;
+    let id = row.producer_id;
+    let message = match first.zip(finding.log_start_offset) {
+        Some((first, log_start)) if first >= log_start => format!(
+            "open in the snapshot only: producer {id} began at {first}, and no batch of it is here"
+        ),
+        _ => format!("open in the snapshot only: producer {id} began below the log start"),
+    };
     Finding {
         file: finding.file.clone(),
         offset: finding.current_txn_first_offset,
@@ -88,14 +96,7 @@ fn snapshot_only(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
                         one that replays from the log forgets it"
             .to_owned(),
         next_step: Some("kseg lso shows what it holds back".to_owned()),
-        ..Finding::new(
-            Severity::Notable,
-            Kind::SnapshotOnlyTransaction,
-            format!(
-                "open in the snapshot only: producer {} began below the log start",
-                row.producer_id
-            ),
-        )
+        ..Finding::new(Severity::Notable, Kind::SnapshotOnlyTransaction, message)
     }
 }
 

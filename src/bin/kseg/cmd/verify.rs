@@ -1,9 +1,15 @@
 //! `kseg verify`: is it sound.
 
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName};
+use kseg::log::log_dir::{LogDir, LogPath};
+use kseg::log::partition_dir::PartitionDir;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
+use kseg::report::filter::Filter;
 use kseg::report::verify::{
     AcrossPartitions, Depth, Finding, VerifyOptions, VerifySummary, verify_log_dir,
     verify_partition,
@@ -11,7 +17,7 @@ use kseg::report::verify::{
 
 use crate::cli::{PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs};
+use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above, offsets};
 use crate::progress::ByteProgress;
 use crate::render::json::JsonRows;
 use crate::render::verify_table::VerifyTable;
@@ -21,8 +27,8 @@ use crate::render::verify_table::VerifyTable;
 /// Looks at every batch, index, snapshot and checkpoint, and says of each finding what is there,
 /// what should be, what it costs, what Kafka 4.3.1 does about it at a clean and at an unclean
 /// start, and what to do next. Findings are corrupt (no Kafka leaves this behind), after a crash
-/// (what a crash leaves) or notable (no harm); docs/findings.md lists the kinds. Checksums of all
-/// batches are computed, on all cores.
+/// (what a crash leaves) or notable (the files are as a broker may leave them);
+/// docs/findings.md lists the kinds. Checksums of all batches are computed, on all cores.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -80,6 +86,7 @@ impl VerifyArgs {
             },
             max_batch_bytes: self.max_batch_bytes,
             filter,
+            file: None,
             threads: None,
         }
     }
@@ -87,45 +94,35 @@ impl VerifyArgs {
 
 pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<Status> {
     let options = args.options(context);
+    let scope = scope(&options.filter);
+    if let (Some(from), Some(to)) = (args.from_offset, args.to_offset)
+        && from >= to
+    {
+        context.warn(&format!(
+            "no offset is from {from} on and below {to}: no finding can be told"
+        ));
+    }
     let inputs = Inputs::new(&args.paths, options.filter.clone()).with_own_progress();
-    let mut progress = ByteProgress::new(|| inputs.size_in_bytes());
     let begun = Instant::now();
-    let mut out = Out {
-        json: JsonRows::for_format(context.format, "kseg/verify/v1"),
-        table: VerifyTable::new(args.all),
-        total: VerifySummary::default(),
-        has_looked: false,
+    let mut run = Run {
+        progress: ByteProgress::new(|| inputs.size_in_bytes()),
+        across: AcrossPartitions::new(&options, args.equal_records),
+        options,
+        seen: Seen::default(),
+        out: Out {
+            json: JsonRows::for_format(context.format, "kseg/verify/v1"),
+            table: VerifyTable::new(args.all, scope),
+            total: VerifySummary::default(),
+            has_looked: false,
+        },
     };
-    let mut across = AcrossPartitions::new(&options, args.equal_records);
-    let walked = inputs.for_each(context, |input, context| {
-        let mut emit = |finding: &Finding| out.finding(finding, context);
-        let result = match input {
-            Input::File(path) => {
-                context.not_a_directory(path);
-                return Ok(());
-            }
-            Input::LogDir(dir) => verify_log_dir(dir, &options, emit),
-            Input::Partition(partition) => {
-                let passed = |bytes| progress.passed(bytes);
-                let dir = partition.dir;
-                verify_partition(dir, partition.offsets, &options, passed, &mut emit).and_then(
-                    |mut summary| {
-                        summary += &across.partition(dir, emit)?;
-                        Ok(summary)
-                    },
-                )
-            }
-        };
-        let Some(summary) = context.passed(result)? else {
-            return Ok(());
-        };
-        if let Input::Partition(partition) = input {
-            tell_vanished(partition.dir, &summary, context);
-        }
-        out.has_looked = true;
-        out.total += &summary;
-        Ok(())
-    });
+    let walked = inputs.for_each(context, |input, context| run.input(input, context));
+    let Run {
+        progress,
+        across,
+        mut out,
+        ..
+    } = run;
     let ids = across.finish(|finding| out.finding(finding, context))?;
     out.total += &ids;
     drop(progress);
@@ -147,11 +144,175 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
     })
 }
 
-fn tell_vanished(
-    dir: &kseg::log::partition_dir::PartitionDir,
-    summary: &VerifySummary,
-    context: &Context,
-) {
+/// What of the findings is wanted, for people; `None` for all.
+fn scope(filter: &Filter) -> Option<String> {
+    let mut parts = Vec::new();
+    parts.extend(filter.producer_id.map(|id| format!("producer {id}")));
+    parts.extend(match (filter.from_offset, filter.to_offset) {
+        (Some(from), Some(to)) => Some(format!("offsets from {from} on and below {to}")),
+        (Some(from), None) => Some(format!("offsets from {from} on")),
+        (None, Some(to)) => Some(format!("offsets below {to}")),
+        (None, None) => None,
+    });
+    (!parts.is_empty()).then(|| {
+        let parts = parts.join(" and ");
+        format!("only findings about {parts} were asked for; others are not counted")
+    })
+}
+
+/// What has been looked at: a path may be named twice, or lie in another one.
+#[derive(Default)]
+struct Seen {
+    log_dirs: HashSet<PathBuf>,
+    /// With the segment, if it was one alone.
+    partitions: HashSet<(PathBuf, Option<i64>)>,
+}
+
+/// Whether it is one of the files that a broker keeps in a partition directory.
+fn is_log_file(name: &str) -> bool {
+    !matches!(
+        LogFileName::parse(name).kind,
+        LogFileKind::Unknown(_) | LogFileKind::NotANumber(_)
+    )
+}
+
+/// Whether it is one of the files that a broker keeps beside them.
+fn is_log_dir_file(name: &str) -> bool {
+    !matches!(LogDirFileName::parse(name), LogDirFileName::Unknown(_))
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+impl Seen {
+    fn is_new_log_dir(&mut self, path: &Path) -> bool {
+        self.log_dirs.insert(real(path))
+    }
+
+    fn is_new_partition(&mut self, dir: &PartitionDir) -> bool {
+        let path = real(&dir.path);
+        let first = dir.segments.first().map(|first| first.base_offset);
+        let segment = first.filter(|_| !dir.is_whole);
+        !self.partitions.contains(&(path.clone(), None)) && self.partitions.insert((path, segment))
+    }
+}
+
+/// One run of the command.
+struct Run {
+    options: VerifyOptions,
+    across: AcrossPartitions,
+    progress: ByteProgress,
+    seen: Seen,
+    out: Out,
+}
+
+impl Run {
+    fn input(&mut self, input: &Input<'_>, context: &mut Context) -> anyhow::Result<()> {
+        match input {
+            Input::File(path) => self.file(path, context),
+            Input::LogDir(dir) if self.seen.is_new_log_dir(&dir.path) => {
+                self.log_dir(dir, &self.options.clone(), context)
+            }
+            Input::Partition(input) if self.seen.is_new_partition(input.dir) => {
+                self.log_dir_above(input.dir, context)?;
+                self.partition(input, &self.options.clone(), context)
+            }
+            Input::LogDir(_) | Input::Partition(_) => Ok(()),
+        }
+    }
+
+    /// What is wrong with a log directory stops the broker from loading each of its partitions.
+    fn log_dir_above(&mut self, dir: &PartitionDir, context: &mut Context) -> anyhow::Result<()> {
+        let named = dir.path.parent().filter(|it| !it.as_os_str().is_empty());
+        let path = real(&dir.path);
+        let Some(above) = named.or(path.parent()) else {
+            return Ok(());
+        };
+        match LogDir::open(above) {
+            Ok(above) if above.has_known_file() && self.seen.is_new_log_dir(&above.path) => {
+                self.log_dir(&above, &self.options.clone(), context)
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// A file beside a log, told by what the log says.
+    fn file(&mut self, path: &Path, context: &mut Context) -> anyhow::Result<()> {
+        let path = &real(path);
+        let (Some(name), Some(above)) = (path.file_name(), path.parent()) else {
+            context.not_a_directory(path);
+            return Ok(());
+        };
+        let name = name.to_string_lossy().into_owned();
+        let options = VerifyOptions {
+            file: Some(name.clone()),
+            ..self.options.clone()
+        };
+        match LogPath::discover(above) {
+            Ok(LogPath::Partition(dir)) if is_log_file(&name) => {
+                let input = PartitionInput {
+                    offsets: offsets(&dir, &checkpoints_above(&dir.path, context)),
+                    dir: &dir,
+                };
+                self.partition(&input, &options, context)
+            }
+            Ok(LogPath::LogDir(dir)) if is_log_dir_file(&name) => {
+                self.log_dir(&dir, &options, context)
+            }
+            Ok(_) | Err(_) => {
+                context.not_a_directory(path);
+                Ok(())
+            }
+        }
+    }
+
+    fn log_dir(
+        &mut self,
+        dir: &LogDir,
+        options: &VerifyOptions,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let out = &mut self.out;
+        let result = verify_log_dir(dir, options, |finding| out.finding(finding, context));
+        if let Some(summary) = context.passed(result)? {
+            self.out.looked(&summary);
+        }
+        Ok(())
+    }
+
+    fn partition(
+        &mut self,
+        input: &PartitionInput<'_>,
+        options: &VerifyOptions,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let Self {
+            across,
+            progress,
+            out,
+            ..
+        } = self;
+        let dir = input.dir;
+        let passed = |bytes| progress.passed(bytes);
+        let mut emit = |finding: &Finding| out.finding(finding, context);
+        let result = verify_partition(dir, input.offsets, options, passed, &mut emit).and_then(
+            |mut summary| {
+                if options.file.is_none() {
+                    summary += &across.partition(dir, emit)?;
+                }
+                Ok(summary)
+            },
+        );
+        if let Some(summary) = context.passed(result)? {
+            tell_vanished(dir, &summary, context);
+            self.out.looked(&summary);
+        }
+        Ok(())
+    }
+}
+
+fn tell_vanished(dir: &PartitionDir, summary: &VerifySummary, context: &Context) {
     for index in &summary.vanished {
         if let Some(segment) = dir.segments.get(*index)
             && let Some(file) = dir.file(segment.log)
@@ -170,6 +331,11 @@ struct Out {
 }
 
 impl Out {
+    fn looked(&mut self, summary: &VerifySummary) {
+        self.has_looked = true;
+        self.total += summary;
+    }
+
     fn finding(&mut self, finding: &Finding, context: &mut Context) -> anyhow::Result<()> {
         match &mut self.json {
             Some(json) => json.row(&mut context.out, finding)?,

@@ -1,8 +1,9 @@
 //! The findings of `verify` for people: counted first, then one of each kind in a file, so that a
 //! million bad batches stay readable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use kseg::report::gaps::range;
@@ -48,14 +49,17 @@ pub(crate) struct VerifyTable {
     all: bool,
     groups: BTreeMap<Key, Group>,
     left_out: u64,
+    /// Which findings are wanted, if not all.
+    scope: Option<String>,
 }
 
 impl VerifyTable {
-    pub(crate) fn new(all: bool) -> Self {
+    pub(crate) fn new(all: bool, scope: Option<String>) -> Self {
         Self {
             all,
             groups: BTreeMap::new(),
             left_out: 0,
+            scope,
         }
     }
 
@@ -105,11 +109,15 @@ impl VerifyTable {
             bytes(total.bytes),
             count(total.files, "file"),
         )?;
+        if let Some(scope) = &self.scope {
+            writeln!(context.out, "{scope}")?;
+        }
+        let is_one_place = self.is_one_place();
         for group in self.groups.values() {
             for (index, finding) in group.listed.iter().enumerate() {
                 let others = (index + 1 == group.listed.len()).then_some(group);
                 writeln!(context.out)?;
-                for line in lines(finding, others, style) {
+                for line in lines(finding, is_one_place, others, style) {
                     writeln!(context.out, "{line}")?;
                 }
             }
@@ -122,6 +130,21 @@ impl VerifyTable {
             )?;
         }
         Ok(())
+    }
+}
+
+impl VerifyTable {
+    /// Whether all findings are of one log directory, so that a partition's name tells which it is.
+    fn is_one_place(&self) -> bool {
+        let findings = self.groups.values().flat_map(|group| &group.listed);
+        let places: BTreeSet<_> = findings
+            .map(|finding| {
+                let path = Path::new(&finding.path);
+                let above = path.parent().filter(|_| finding.partition.is_some());
+                above.unwrap_or(path)
+            })
+            .collect();
+        places.len() < 2
     }
 }
 
@@ -160,7 +183,12 @@ impl Group {
 }
 
 /// A finding in lines: where and what, then what it costs, what a broker does, what to do.
-fn lines(finding: &Finding, others: Option<&Group>, style: Style) -> Vec<String> {
+fn lines(
+    finding: &Finding,
+    is_one_place: bool,
+    others: Option<&Group>,
+    style: Style,
+) -> Vec<String> {
     let severity = finding.severity.words();
     let label = format!("{severity:<INDENT$}");
     let label = if finding.severity.is_alarm() {
@@ -168,7 +196,7 @@ fn lines(finding: &Finding, others: Option<&Group>, style: Style) -> Vec<String>
     } else {
         label
     };
-    let mut paragraphs = vec![place(finding), finding.message.clone()];
+    let mut paragraphs = vec![place(finding, is_one_place), finding.message.clone()];
     paragraphs.extend(cost(finding));
     if !finding.broker_action.is_empty() {
         paragraphs.push(format!("broker: {}", finding.broker_action));
@@ -197,8 +225,13 @@ fn lines(finding: &Finding, others: Option<&Group>, style: Style) -> Vec<String>
     lines
 }
 
-fn place(finding: &Finding) -> String {
-    let mut text = format!("{}  {}", finding.kind.name(), finding.partition_name());
+fn place(finding: &Finding, is_one_place: bool) -> String {
+    let name = if is_one_place {
+        finding.partition_name()
+    } else {
+        finding.path.clone()
+    };
+    let mut text = format!("{}  {name}", finding.kind.name());
     if let Some(file) = &finding.file {
         text.push_str(&format!("  {file}"));
     }

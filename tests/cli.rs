@@ -792,3 +792,26 @@ fn numbers_and_times_may_be_negative() {
         );
     }
 }
+
+/// A broker keeps the high watermark between log start and log end.
+#[test]
+fn a_high_watermark_outside_of_the_log_is_told_and_a_negative_one_refused() {
+    let (dir, partition) = partition();
+    let lso = |value: &str| {
+        let arguments = [
+            OsStr::new("lso"),
+            OsStr::new("--all"),
+            OsStr::new("--high-watermark"),
+        ];
+        let mut command = kseg(dir.path());
+        command.args(arguments).arg(value).arg(&partition);
+        command.assert()
+    };
+    lso("-1").failure().code(2);
+    lso("5000")
+        .success()
+        .stdout(contains("brought to the log start or log end"));
+    lso("12")
+        .success()
+        .stdout(contains("as given").and(contains("brought to").not()));
+}

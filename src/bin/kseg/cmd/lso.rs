@@ -37,7 +37,12 @@ pub(crate) struct LsoArgs {
     #[arg(long)]
     all: bool,
     /// The high watermark, where you know better than the checkpoint
-    #[arg(long, allow_negative_numbers = true, value_name = "OFFSET")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(0..),
+        value_name = "OFFSET"
+    )]
     high_watermark: Option<i64>,
     #[command(flatten)]
     state: StateArgs,
@@ -76,7 +81,7 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
     });
     match json {
         Some(json) => json.finish(&mut context.out)?,
-        None => print_table(&rows, args.all, context)?,
+        None => print_table(&rows, args, context)?,
     }
     walked?;
     Ok(Status::Clean)
@@ -92,7 +97,8 @@ const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("HELD BY", Left, 0),
 ];
 
-fn print_table(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Result<()> {
+fn print_table(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow::Result<()> {
+    let all = args.all;
     if rows.is_empty() {
         return Ok(());
     }
@@ -123,7 +129,7 @@ fn print_table(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Res
         hidden = table.print(&mut context.out, style)?;
     }
     print_notes(&shown, context)?;
-    print_sources(rows, all, context)?;
+    print_sources(rows, args, context)?;
     Ok(note_hidden(hidden, &mut context.out)?)
 }
 
@@ -199,7 +205,7 @@ fn is_waiting(row: &LsoRow) -> bool {
     row.held_by.is_none() && row.first_unstable_offset.is_some()
 }
 
-fn print_sources(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::Result<()> {
+fn print_sources(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow::Result<()> {
     let assumed = rows
         .iter()
         .filter(|row| row.high_watermark_source == "assumed")
@@ -220,6 +226,17 @@ fn print_sources(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::R
     } else {
         source
     };
+    // A broker keeps it between log start and log end (`UnifiedLog.updateHighWatermark`).
+    let moved = rows.iter().filter(|row| {
+        row.high_watermark_source == "given" && args.high_watermark != Some(row.high_watermark)
+    });
+    let source = match moved.count() {
+        0 => source,
+        moved => format!(
+            "{source}, but brought to the log start or log end in {}, which it lies outside of",
+            count(moved as u64, "partition")
+        ),
+    };
     let is_open = |held: &HeldBy| held.marker_offset.is_none();
     let mut open = rows
         .iter()
@@ -230,7 +247,7 @@ fn print_sources(rows: &[LsoRow], all: bool, context: &mut Context) -> anyhow::R
             "\nno __transaction_state here: transactional ids are not known"
         )?;
     }
-    let more = if all {
+    let more = if args.all {
         ""
     } else {
         "; --all lists every partition"

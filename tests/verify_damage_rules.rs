@@ -439,3 +439,21 @@ fn a_narrowed_answer_says_so() {
         "{said}"
     );
 }
+
+#[test]
+fn a_log_that_contradicts_both_its_indexes_is_what_is_wrong() {
+    let copied = Copied::transactions();
+    let other = copied.path("tx-2/00000000000000000093.log");
+    fs::copy(other, copied.path(&format!("{MIDDLE}.log"))).unwrap();
+    let alarms = copied.alarms(&[]);
+    let indexes = alarms.iter().filter(|row| row["kind"] == "index-damaged");
+    let indexes: Vec<&Value> = indexes.collect();
+    assert_eq!(indexes.len(), 2, "{alarms:#?}");
+    for row in indexes {
+        let next = text(row, "nextStep");
+        assert!(
+            next.contains("another partition's") && !next.contains("makes it anew"),
+            "{row:#}"
+        );
+    }
+}

@@ -25,6 +25,25 @@ impl Defect {
     }
 }
 
+/// Where both indexes of a segment say something else than its batches, it is rather the `.log` that
+/// is not the one they were made of: a rebuild would hide that.
+pub(super) fn suspect_log(found: &mut [Finding]) {
+    let has = |defects: &[&str]| {
+        let mut named = found.iter().filter_map(|it| it.defect);
+        named.any(|defect| defects.contains(&defect))
+    };
+    if !has(&["not-a-batch-start", "offset-differs"]) || !has(&["timestamp-differs"]) {
+        return;
+    }
+    for finding in found.iter_mut().filter(|it| it.kind == Kind::IndexDamaged) {
+        finding.next_step = Some(
+            "both indexes contradict the .log, which may be another partition's: compare with \
+             another replica (kseg diff) before anything is rebuilt"
+                .to_owned(),
+        );
+    }
+}
+
 /// The index of one segment, for its findings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexContext<'c> {

@@ -8,7 +8,7 @@ use super::damage::{Damaged, DamagedSegment, of_damage};
 use super::files::{check_names, check_partition_metadata, check_txn_index};
 use super::finding::Finding;
 use super::folds::Folds;
-use super::index_findings::IndexContext;
+use super::index_findings::{IndexContext, suspect_log};
 use super::indexes::{OffsetIndexCheck, TimeIndexCheck};
 use super::kind::Kind;
 use super::kraft::check_kraft_snapshots;
@@ -232,6 +232,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             let context = self.index_context(index, base, &name, &file.bytes);
             check.finish(&context, &mut found);
         }
+        suspect_log(&mut found);
         if self.is_live() && found.iter().any(|finding| finding.severity.is_alarm()) {
             // Truncated, or replaced by the cleaner, between index and log. And a broker that
             // truncates leaves the bytes of entries in an open index (`AbstractIndex`).

@@ -32,16 +32,14 @@ impl PartitionMetadata {
     /// are not caught where the rest is (`PartitionMetadataReadBuffer.read`, `Uuid.fromString`).
     #[must_use]
     pub fn uncaught(error: &DecodeError) -> Option<&'static str> {
-        match &error.kind {
-            DecodeErrorKind::Text(it) if it == ENDS_BEFORE => Some("NullPointerException"),
-            // A line that has its two halves has an id that does not parse.
-            DecodeErrorKind::Line { text, .. }
-                if error.field == "topic_id" && text.split(": ").count() == 2 =>
-            {
-                Some("IllegalArgumentException")
-            }
-            _ => None,
+        if matches!(&error.kind, DecodeErrorKind::Text(it) if it == ENDS_BEFORE) {
+            return Some("NullPointerException");
         }
+        // A line that has its two halves has an id that does not parse.
+        let is_bad_id = error.field == "topic_id"
+            && matches!(&error.kind, DecodeErrorKind::Line { text, .. }
+                if text.split(": ").count() == 2);
+        is_bad_id.then_some("IllegalArgumentException")
     }
 
     /// The metadata in the file whose whole content is `bytes`.

@@ -40,12 +40,13 @@ impl Damaged {
         finding: Finding,
         recovers: impl Fn(i64) -> bool,
     ) -> Finding {
-        let stops_recovery = match finding.kind {
-            // Of a message inside another one recovery does not compute it.
-            Kind::BadCrc => finding.crc_computed.is_some(),
-            Kind::TornTail | Kind::BadLength | Kind::BatchPastEnd | Kind::UnknownMagic => true,
-            _ => false,
-        };
+        let is_batch = finding.kind == Kind::BadCrc;
+        let is_damage = matches!(
+            finding.kind,
+            Kind::TornTail | Kind::BadLength | Kind::BatchPastEnd | Kind::UnknownMagic
+        );
+        // Of a message inside another one recovery does not compute the checksum.
+        let stops_recovery = is_damage || is_batch && finding.crc_computed.is_some();
         if !stops_recovery || !finding.segment_base_offset.is_some_and(recovers) {
             return finding;
         }
@@ -57,9 +58,10 @@ impl Damaged {
             "a clean start does not look; an unclean one has cut the log off before it, at \
              {position} of {file}"
         );
-        let broker_action = match finding.kind {
-            Kind::BadCrc => format!("{cut}; {FETCHED}"),
-            _ => cut,
+        let broker_action = if is_batch {
+            format!("{cut}; {FETCHED}")
+        } else {
+            cut
         };
         Finding {
             broker_action,
@@ -151,31 +153,7 @@ pub(super) fn of_damage(
         )
     };
     match damage.kind {
-        DamageKind::TornTail if is_tail => Finding {
-            torn_bytes: Some(damage.size_in_bytes),
-            readable: Some(readable),
-            broker_action: format!(
-                "a clean start leaves the bytes and writes behind them, and nothing written from \
-                 then on can be read; {}",
-                unclean(start, index, damage)
-            ),
-            next_step: Some(
-                "start unclean (without .kafka_cleanshutdown): the broker cuts it off and fetches \
-                 what is missing from the leader"
-                    .to_owned(),
-            ),
-            ..finding
-        },
-        // What a broker writes goes into the last segment.
-        DamageKind::TornTail => Finding {
-            torn_bytes: Some(damage.size_in_bytes),
-            readable: Some(readable),
-            next_step: Some(format!(
-                "take the segment from another replica; {}",
-                Resume::advice(behind.offset())
-            )),
-            ..finding
-        },
+        DamageKind::TornTail => torn(damage, start, index, behind, is_tail, finding),
         DamageKind::ZeroTail => Finding {
             offset: None,
             last_offset: None,
@@ -199,6 +177,44 @@ pub(super) fn of_damage(
             )),
             ..finding
         },
+    }
+}
+
+/// A torn tail. What a broker writes goes into the last segment, and so behind that one's.
+fn torn(
+    damage: &Damage,
+    start: &Start,
+    segment: usize,
+    behind: Resume,
+    is_tail: bool,
+    finding: Finding,
+) -> Finding {
+    let (broker_action, next_step) = if is_tail {
+        (
+            format!(
+                "a clean start leaves the bytes and writes behind them, and nothing written from \
+                 then on can be read; {}",
+                unclean(start, segment, damage)
+            ),
+            "start unclean (without .kafka_cleanshutdown): the broker cuts it off and fetches what \
+             is missing from the leader"
+                .to_owned(),
+        )
+    } else {
+        (
+            finding.broker_action,
+            format!(
+                "take the segment from another replica; {}",
+                Resume::advice(behind.offset())
+            ),
+        )
+    };
+    Finding {
+        torn_bytes: Some(damage.size_in_bytes),
+        readable: Some(Readable::from(damage.readable)),
+        broker_action,
+        next_step: Some(next_step),
+        ..finding
     }
 }
 

@@ -25,8 +25,8 @@ impl Defect {
     }
 }
 
-/// Where both indexes of a segment say something else than its batches, it is rather the `.log` that
-/// is not the one they were made of: a rebuild would hide that.
+/// Where both indexes of a segment say something else than its batches, it is rather the `.log`
+/// that is not the one they were made of: a rebuild would hide that.
 pub(super) fn suspect_log(found: &mut [Finding]) {
     let has = |defects: &[&str]| {
         let mut named = found.iter().filter_map(|it| it.defect);

@@ -57,11 +57,11 @@ pub(super) fn check_lost_logs(
         .iter()
         .filter_map(|file| {
             let base = index_base(file)?;
-            let is_alone = |it: &FileEntry| {
+            let is_log_of = |it: &FileEntry| {
                 let is_log = it.parsed.kind == LogFileKind::Log(base);
                 is_log && matches!(it.parsed.state, FileState::Live | FileState::Swap)
             };
-            (!dir.files.iter().any(is_alone)).then_some((base, file))
+            (!dir.files.iter().any(is_log_of)).then_some((base, file))
         })
         .collect();
     if orphans.is_empty() {
@@ -71,10 +71,14 @@ pub(super) fn check_lost_logs(
         // A broker may be renaming them.
         thread::sleep(SETTLING);
     }
-    let is_there = |file: &FileEntry| dir.file_path(file).exists();
+    // Or it has just rolled the segment, whose .log was not listed yet.
+    let is_alone = |base: i64, file: &FileEntry| {
+        let log = dir.path.join(LogFileKind::Log(base).to_string());
+        dir.file_path(file).exists() && !log.exists()
+    };
     let lowest = |is_wanted: &dyn Fn(i64) -> bool| {
         let wanted = orphans.iter().filter(|(base, _)| is_wanted(*base));
-        let there = wanted.filter(|(_, file)| is_there(file));
+        let there = wanted.filter(|(base, file)| is_alone(*base, file));
         there.min_by_key(|(base, _)| *base).copied()
     };
     if let Some(front) = dir.segments.first().map(|first| first.base_offset) {

@@ -93,28 +93,20 @@ impl BrokerArgs {
 }
 
 pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let mut copy = match &args.out {
-        Some(out) => {
-            for path in &args.paths.paths {
-                refuse_to_write_beside_the_log(path, out)?;
-            }
-            Some(Copy {
-                straight: straight_into_folder(&args.paths.paths),
-                folder: NewFolder::create(out)?,
-                stop: CleanStop::default(),
-            })
-        }
-        None => None,
-    };
+    let copy = args.out.as_deref();
+    let copy = copy.map(|out| Copy::begin(&args.paths.paths, out));
+    let mut copy = copy.transpose()?;
     let inputs = Inputs::new(&args.paths, args.partitions.filter())
         .collecting()
         .whole();
     let mut json = JsonRows::for_format(context.format, "kseg/recover/v1");
     let obstacles = StartObstacles::find(&args.paths.paths, context.io);
-    let mut status = Status::Clean;
-    if obstacles.iter().next().is_some() {
-        status = Status::Found;
-    }
+    let is_hindered = obstacles.iter().next().is_some();
+    let mut status = if is_hindered {
+        Status::Found
+    } else {
+        Status::Clean
+    };
     if json.is_some() {
         tell(&obstacles, context);
     }
@@ -153,10 +145,7 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
             }
             match &mut json {
                 Some(json) => {
-                    for warning in &row.warnings {
-                        let start = row.start.name();
-                        context.warn(&format!("{}, {start} start: {warning}", row.name()));
-                    }
+                    warn_of(row, context);
                     json.row(&mut context.out, row)?;
                 }
                 None => rows.push(RecoverTable::shown(run.row)),
@@ -182,6 +171,13 @@ fn tell(obstacles: &StartObstacles, context: &Context) {
         let what = headline(obstacle.stops_broker);
         context.warn(&format!("{}: {what}: {}", obstacle.path, obstacle.message));
         context.hint(obstacle.next_step);
+    }
+}
+
+fn warn_of(row: &RecoverRow, context: &Context) {
+    for warning in &row.warnings {
+        let start = row.start.name();
+        context.warn(&format!("{}, {start} start: {warning}", row.name()));
     }
 }
 
@@ -222,6 +218,17 @@ struct Copy {
 }
 
 impl Copy {
+    fn begin(paths: &[PathBuf], out: &Path) -> anyhow::Result<Self> {
+        for path in paths {
+            refuse_to_write_beside_the_log(path, out)?;
+        }
+        Ok(Self {
+            straight: straight_into_folder(paths),
+            folder: NewFolder::create(out)?,
+            stop: CleanStop::default(),
+        })
+    }
+
     fn add(
         &mut self,
         run: &DryRun,

@@ -3,8 +3,7 @@
 //! were the last copy of records.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
 
 use super::row::{Action, ActionKind, LeftOpen, Losses};
 use super::{DryRun, DryRunOptions, as_files_error, reference};
@@ -12,12 +11,12 @@ use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 
 /// Bytes of a `.log` that are gone after the start.
 pub(super) struct Gone {
-    pub(super) path: PathBuf,
+    /// The name it had before.
+    pub(super) file_name: OsString,
     /// Where they begin.
     pub(super) from: u64,
 }
@@ -37,7 +36,7 @@ impl DryRun {
         self.warn_of_torn_tail();
         self.warn_below_high_watermark(checkpoints.high_watermark);
         self.find_left_open(dir, gone, options)?;
-        self.find_last_copies(dir, checkpoints.cleaner_offset, options)
+        self.find_last_copies(checkpoints.cleaner_offset)
     }
 
     /// Appends go to the end of the file, whatever is there (`FileRecords.append`).
@@ -107,7 +106,9 @@ impl DryRun {
             }
         }
         for part in gone {
-            let file = MappedFile::open_part(&part.path, options.io, part.from, u64::MAX)?;
+            let Some(file) = self.overlay.open_original(&part.file_name, part.from)? else {
+                continue;
+            };
             let mut walk = BatchWalk::new(&file);
             while let Some(entry) = walk.next_entry() {
                 let Entry::Batch(batch) = entry? else {
@@ -142,20 +143,14 @@ impl DryRun {
     ///
     /// Retention deletes below the log start, truncation above the log end, and compaction what
     /// another segment has, or what lies below the offset that the cleaner has come to.
-    fn find_last_copies(
-        &mut self,
-        dir: &PartitionDir,
-        cleaner_offset: Option<i64>,
-        options: &DryRunOptions,
-    ) -> Result<(), log::Error> {
+    fn find_last_copies(&mut self, cleaner_offset: Option<i64>) -> Result<(), log::Error> {
         let mut lost = Losses::default();
         let mut warnings = Vec::new();
         for action in self.row.actions.iter().filter(|it| is_leftover_log(it)) {
             let mut copy = Losses::default();
-            copy.count(
-                &MappedFile::open(&dir.path.join(&action.file), options.io)?,
-                None,
-            )?;
+            if let Some(file) = self.overlay.open_original(OsStr::new(&action.file), 0)? {
+                copy.count(&file, None)?;
+            }
             let (Some(first), Some(last)) = (copy.first_offset, copy.last_offset) else {
                 continue;
             };

@@ -41,8 +41,8 @@ impl DryRun {
                 && !file.is_empty()
             {
                 losses.count(&file, None)?;
-                let path = dir.path.join(before);
-                gone.push(Gone { path, from });
+                let file_name = name.to_owned();
+                gone.push(Gone { file_name, from });
             }
         }
         let trace = std::mem::take(&mut self.trace);

@@ -1,9 +1,13 @@
 //! The checkpoint files of a log directory, looked up by partition.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use super::mapped_file::MappedFile;
+use super::partition_dir::PartitionDir;
 use super::{Error, Io};
 use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::LogDirFileName;
@@ -94,4 +98,35 @@ fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
             .map(|line| ((line.topic, line.partition), line.offset))
             .collect(),
     ))
+}
+
+/// A file that was written to so lately may be half written.
+const RECENT_WRITE: Duration = Duration::from_secs(2);
+/// What a writer is given to finish.
+pub const SETTLING: Duration = Duration::from_millis(50);
+
+/// Whether a file was written to lately; also if that cannot be told.
+#[must_use]
+pub fn is_recent(path: &Path) -> bool {
+    let modified = fs::metadata(path).and_then(|it| it.modified());
+    let age = modified.ok().and_then(|it| it.elapsed().ok());
+    age.is_none_or(|age| age <= RECENT_WRITE)
+}
+
+/// The checkpoints of a partition as they are by now: a broker truncates first and writes them a
+/// moment later (`LogManager.truncateTo`).
+#[must_use]
+pub fn checkpoints_again(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
+    let above = fs::canonicalize(&dir.path);
+    let Some(above) = above.ok().and_then(|it| Some(it.parent()?.to_owned())) else {
+        return CheckpointedOffsets::default();
+    };
+    let last = dir.segments.last().and_then(|last| dir.file(last.log));
+    if last.is_some_and(|last| is_recent(&dir.file_path(last))) {
+        thread::sleep(SETTLING);
+    }
+    let name = dir.topic().zip(dir.partition());
+    name.map_or_else(CheckpointedOffsets::default, |(topic, partition)| {
+        Checkpoints::read(&above, io).of(topic, partition)
+    })
 }

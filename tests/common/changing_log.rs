@@ -75,6 +75,8 @@ pub struct ChangingLog<'c> {
     life: Life,
     dir: PathBuf,
     checkpoints: &'c CheckpointFiles,
+    /// Of the batches, where a log is truncated: inside a batch it would leave a hole.
+    first_offsets: Vec<i64>,
     log: PartitionLog,
     config: LogConfig,
     noise: Noise,
@@ -107,6 +109,7 @@ impl<'c> ChangingLog<'c> {
             dir,
             checkpoints,
             log: log.unwrap(),
+            first_offsets: Vec::new(),
             config,
             noise: Noise(seed | 1),
             clean_up_to: 0,
@@ -171,6 +174,7 @@ impl<'c> ChangingLog<'c> {
         };
         let appended = self.log.append_as_leader(&mut bytes, &append).unwrap();
         assert!(!appended.is_duplicate);
+        self.first_offsets.push(appended.first_offset);
     }
 
     fn append_plain(&mut self) {
@@ -226,7 +230,8 @@ impl<'c> ChangingLog<'c> {
             transaction_version: TransactionVersion(1),
             ..LeaderAppend::default()
         };
-        self.log.append_as_leader(&mut bytes, &append).unwrap();
+        let appended = self.log.append_as_leader(&mut bytes, &append).unwrap();
+        self.first_offsets.push(appended.first_offset);
     }
 
     // ---- what else a broker does ----
@@ -235,7 +240,10 @@ impl<'c> ChangingLog<'c> {
         let start = self.log.offsets().log_start_offset();
         let end = self.log.log_end_offset();
         let back = self.below(40) as i64;
-        self.log.truncate_to((end - back).max(start)).unwrap();
+        let above = (end - back).max(start);
+        self.first_offsets.retain(|first| *first <= above);
+        let first = self.first_offsets.pop().unwrap_or(start);
+        self.log.truncate_to(first.max(start)).unwrap();
         if end > 3000 {
             self.log.truncate_fully_and_start_at(end, end).unwrap();
         }

@@ -10,7 +10,7 @@ use super::{DryRun, DryRunOptions, as_files_error, reference};
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
-use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
 use crate::log::partition_dir::PartitionDir;
 
 /// Bytes of a `.log` that are gone after the start.
@@ -34,7 +34,7 @@ impl DryRun {
             return Ok(());
         }
         self.warn_of_torn_tail();
-        self.warn_below_high_watermark(checkpoints.high_watermark);
+        self.warn_below_high_watermark(dir, checkpoints.high_watermark, options);
         self.find_left_open(dir, gone, options)?;
         self.find_last_copies(checkpoints.cleaner_offset)
     }
@@ -51,11 +51,22 @@ impl DryRun {
         }
     }
 
-    fn warn_below_high_watermark(&mut self, high_watermark: Option<i64>) {
+    fn warn_below_high_watermark(
+        &mut self,
+        dir: &PartitionDir,
+        high_watermark: Option<i64>,
+        options: &DryRunOptions,
+    ) {
         let (Some(end), Some(high_watermark)) = (self.row.log_end_offset, high_watermark) else {
             return;
         };
-        if end >= high_watermark {
+        // A broker at work truncates first and writes the checkpoint a moment later.
+        let is_above = |it: i64| it > end;
+        if !is_above(high_watermark)
+            || checkpoints_again(dir, options.io)
+                .high_watermark
+                .is_some_and(|it| !is_above(it))
+        {
             return;
         }
         self.row.losses.acknowledged_from = Some(end);

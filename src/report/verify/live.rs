@@ -4,11 +4,9 @@
 use std::borrow::Cow;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
-use crate::log::checkpoints::{CheckpointedOffsets, Checkpoints};
+use crate::log::checkpoints::{SETTLING, is_recent};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
 
@@ -61,11 +59,6 @@ fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>
     Ok(Some(bytes))
 }
 
-/// A file that was written to so lately may be half written.
-const RECENT_WRITE: Duration = Duration::from_secs(2);
-/// What a writer is given to finish.
-pub(super) const SETTLING: Duration = Duration::from_millis(50);
-
 /// The bytes of a small file once more, if a broker may have been writing it: `None` if it was left
 /// alone for a while, or is gone.
 pub(super) fn read_settled(
@@ -78,30 +71,6 @@ pub(super) fn read_settled(
     }
     thread::sleep(SETTLING);
     read(dir, entry, io)
-}
-
-/// Whether a file was written to lately; also if that cannot be told.
-fn is_recent(path: &Path) -> bool {
-    let modified = fs::metadata(path).and_then(|it| it.modified());
-    let age = modified.ok().and_then(|it| it.elapsed().ok());
-    age.is_none_or(|age| age <= RECENT_WRITE)
-}
-
-/// The checkpoints of a partition as they are by now: a broker truncates first and writes them a
-/// moment later (`LogManager.truncateTo`).
-pub(super) fn checkpoints_again(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
-    let above = fs::canonicalize(&dir.path);
-    let Some(above) = above.ok().and_then(|it| Some(it.parent()?.to_owned())) else {
-        return CheckpointedOffsets::default();
-    };
-    let last = dir.segments.last().and_then(|last| dir.file(last.log));
-    if last.is_some_and(|last| is_recent(&dir.file_path(last))) {
-        thread::sleep(SETTLING);
-    }
-    let name = dir.topic().zip(dir.partition());
-    name.map_or_else(CheckpointedOffsets::default, |(topic, partition)| {
-        Checkpoints::read(&above, io).of(topic, partition)
-    })
 }
 
 /// Whether the log has gone on since it was listed and walked, so that what is read after it may

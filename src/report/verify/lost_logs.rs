@@ -7,9 +7,9 @@ use std::thread;
 
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
-use super::live::SETTLING;
 use super::start::Start;
 use crate::format::file_name::{FileState, LogFileKind};
+use crate::log::checkpoints::SETTLING;
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 
 /// What the start does about it and what to do, of offsets that are in no segment.

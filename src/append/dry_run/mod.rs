@@ -1,8 +1,8 @@
-//! What a broker would do with a partition directory at its start: [`super::loader`] run over a
-//! view of the directory that takes its changes in and makes none.
+//! What a broker would do with a partition directory at its start: the loader run over a view of
+//! the directory that takes its changes in and makes none.
 //!
-//! The row says what comes of it ([`row`]), what it costs ([`loss`]), and the view can be looked at
-//! by whoever reads a directory ([`DryRun::into_loaded`]) or written to another one ([`copy`]).
+//! The row says what comes of it ([`row`]) and what it costs (its `losses`); the view can be looked
+//! at by whoever reads a directory ([`DryRun::into_loaded`]) or written to another one ([`copy`]).
 
 mod aftermath;
 pub mod copy;

@@ -16,33 +16,31 @@ use super::json_scalars::{write_integer, write_letters, write_name, write_text, 
 
 /// Appends `row` to `out`, as `serde_json::to_writer` would.
 pub(crate) fn write_row(out: &mut Vec<u8>, row: &impl Serialize) -> Result<(), Error> {
-    let begin = out.len();
-    let expected = expected(row);
-    row.serialize(Json(out))?;
-    assert_same(out.get(begin..).unwrap_or_default(), expected.as_ref(), row);
-    Ok(())
+    write_checked(out, row, |out| row.serialize(Json(out)))
 }
 
-/// In a debug build, what `serde_json` writes.
+/// Lets `write` append `row` to `out`; a debug build compares that with what `serde_json` writes.
 #[inline]
-pub(super) fn expected(row: &impl Serialize) -> Option<Vec<u8>> {
-    if cfg!(debug_assertions) {
-        serde_json::to_vec(row).ok()
-    } else {
-        None
+pub(super) fn write_checked(
+    out: &mut Vec<u8>,
+    row: &impl Serialize,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if !cfg!(debug_assertions) {
+        return write(out);
     }
-}
-
-/// In a debug build, that `written` is what was expected before it was written. A row borrows from
-/// a file that may be cut meanwhile: then nothing is known.
-#[inline]
-pub(super) fn assert_same(written: &[u8], before: Option<&Vec<u8>>, row: &impl Serialize) {
+    let begin = out.len();
+    let expected = serde_json::to_vec(row)?;
+    write(out)?;
+    let written = out.get(begin..).unwrap_or_default();
+    // A row borrows from a file that may be cut meanwhile: then nothing is known.
     debug_assert!(
-        before.is_none_or(|it| it == written) || expected(row).as_ref() != before,
+        expected == written || serde_json::to_vec(row)? != expected,
         "{} is not {}",
         String::from_utf8_lossy(written),
-        String::from_utf8_lossy(before.map_or(&[], Vec::as_slice))
+        String::from_utf8_lossy(&expected)
     );
+    Ok(())
 }
 
 /// One value.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::fast_json::write_row;
+use super::fast_json::{write_checked, write_row};
 use super::output::Output;
 use crate::cli::OutputFormat;
 
@@ -47,11 +47,20 @@ impl JsonRows {
 
     /// Writes one result.
     pub(crate) fn row(&mut self, out: &mut Output, row: &impl Serialize) -> io::Result<()> {
-        self.row_by(out, |text| write_row(text, row))
+        self.append(out, |text| write_row(text, row))
     }
 
-    /// Writes one result by appending its JSON.
+    /// Writes one result whose JSON is put together by `write`.
     pub(super) fn row_by(
+        &mut self,
+        out: &mut Output,
+        row: &impl Serialize,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> io::Result<()> {
+        self.append(out, |text| write_checked(text, row, write))
+    }
+
+    fn append(
         &mut self,
         out: &mut Output,
         append: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,

@@ -6,7 +6,7 @@ use std::io;
 use kseg::report::replay::{Answer, ReplayRow, ReplayRowType, ReplaySource};
 use serde_json::Error;
 
-use super::fast_json::{assert_same, expected, write_row};
+use super::fast_json::write_row;
 use super::json::JsonRows;
 use super::json_parts::{RepeatedPart, write_more_fields};
 use super::output::Output;
@@ -36,18 +36,11 @@ impl ReplayJson {
             front,
             answers,
         } = self;
-        rows.row_by(out, |text| {
-            let begin = text.len();
-            let expected = expected(row);
+        rows.row_by(out, row, |text| {
             front.write(text, &row.source)?;
             write_more_fields(text, &row.batch)?;
             answers.write(text, &row.answer)?;
             text.push(b'}');
-            assert_same(
-                text.get(begin..).unwrap_or_default(),
-                expected.as_ref(),
-                row,
-            );
             Ok(())
         })
     }

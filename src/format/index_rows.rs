@@ -7,6 +7,11 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+/// What an entry of an index is: bytes of one size, whatever they say.
+pub trait IndexEntry: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {}
+
+impl<E: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned> IndexEntry for E {}
+
 /// The rows of an index and what lies behind them, borrowed from the bytes of the file.
 ///
 /// Any bytes are an index: damage shows in what the rows say and in what follows them.
@@ -17,10 +22,7 @@ pub struct IndexRows<'a, E> {
     ragged: &'a [u8],
 }
 
-impl<'a, E> IndexRows<'a, E>
-where
-    E: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
-{
+impl<'a, E: IndexEntry> IndexRows<'a, E> {
     /// The rows of the index whose whole content is `bytes`.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Self {

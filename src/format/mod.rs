@@ -37,7 +37,7 @@ mod index_rows;
 mod sentinel;
 pub(crate) mod text;
 
-pub use index_rows::IndexRows;
+pub use index_rows::{IndexEntry, IndexRows};
 pub use sentinel::{
     NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP,
 };

@@ -4,6 +4,7 @@ use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::start::Start;
 use crate::format::file_name::LogFileKind;
+use crate::format::{IndexEntry, IndexRows};
 
 /// The first thing that is wrong with an index; those behind it mostly follow from it.
 #[derive(Clone, Debug)]
@@ -64,7 +65,24 @@ impl IndexContext<'_> {
         }
     }
 
-    pub(super) fn damaged(
+    /// Tells the defects of an index, and of the room behind its entries.
+    pub(super) fn tell<E: IndexEntry>(
+        &self,
+        rows: &IndexRows<'_, E>,
+        is_offset_index: bool,
+        defects: impl Iterator<Item = Defect>,
+        found: &mut Vec<Finding>,
+    ) {
+        let size = size_of::<E>();
+        let zeros = rows.zero_tail_size() as u64;
+        let told = defects.map(|it| self.damaged(&it, size, is_offset_index, zeros > 0));
+        found.extend(told);
+        if zeros > 0 && rows.non_zero_position_after_rows().is_none() {
+            found.push(self.not_trimmed((rows.row_count() * size) as u64, zeros));
+        }
+    }
+
+    fn damaged(
         &self,
         defect: &Defect,
         entry_size: usize,
@@ -118,15 +136,7 @@ impl IndexContext<'_> {
         }
     }
 
-    pub(super) fn not_trimmed(
-        &self,
-        position: u64,
-        zeros: u64,
-        non_zero: Option<u64>,
-    ) -> Option<Finding> {
-        if zeros == 0 || non_zero.is_some() {
-            return None;
-        }
+    fn not_trimmed(&self, position: u64, zeros: u64) -> Finding {
         let is_last = self.start.is_last(self.segment);
         let (severity, action) = if is_last {
             let action = "none needed: an open index has its full size; it is trimmed when the \
@@ -137,7 +147,7 @@ impl IndexContext<'_> {
                           recovers the segment rebuilds the index";
             (self.start.severity(self.segment), action)
         };
-        Some(Finding {
+        Finding {
             position: Some(position),
             bytes: Some(zeros),
             broker_action: action.to_owned(),
@@ -146,7 +156,7 @@ impl IndexContext<'_> {
                 Kind::IndexNotTrimmed,
                 format!("never trimmed: {zeros} zeros behind its entries"),
             )
-        })
+        }
     }
 
     pub(super) fn time_index_empty(&self) -> Finding {

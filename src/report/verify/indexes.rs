@@ -6,8 +6,9 @@
 use super::finding::Finding;
 use super::index_findings::{Defect, IndexContext};
 use crate::format::NO_TIMESTAMP;
-use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexRows};
-use crate::format::time_index::{self, TimeIndexEntry, TimeIndexRows};
+use crate::format::offset_index::{OffsetIndexEntry, OffsetIndexRows};
+use crate::format::time_index::{TimeIndexEntry, TimeIndexRows};
+use crate::format::{IndexEntry, IndexRows};
 
 /// An index and a batch as far as they concern each other.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +45,7 @@ impl<'a> OffsetIndexCheck<'a> {
             next_position: u64::MAX,
             pending: None,
             previous: base_offset.saturating_sub(1),
-            ragged: ragged(
-                rows.ragged_size(),
-                rows.slots().len(),
-                offset_index::ENTRY_SIZE,
-            ),
+            ragged: ragged(&rows),
             defect: None,
         };
         check.defect = check.disorder();
@@ -83,11 +80,7 @@ impl<'a> OffsetIndexCheck<'a> {
                 ));
             }
         }
-        let is_behind_zero = self.rows.non_zero_position_after_rows();
-        let whole = (self.rows.slots().len() * offset_index::ENTRY_SIZE) as u64;
-        is_behind_zero
-            .filter(|position| *position < whole)
-            .map(|_| zero_entry(self.rows.row_count()))
+        zero_entry(&self.rows)
     }
 
     fn row(&self, entry: usize) -> Option<&'a OffsetIndexEntry> {
@@ -171,18 +164,8 @@ impl<'a> OffsetIndexCheck<'a> {
                 format!("offset {offset} at {position}"),
             ));
         }
-        let size = offset_index::ENTRY_SIZE;
-        let is_open = self.rows.zero_tail_size() > 0;
-        for defect in self.defect.into_iter().chain(self.ragged) {
-            found.push(context.damaged(&defect, size, true, is_open));
-        }
-        let zeros = self.rows.zero_tail_size() as u64;
-        let position = (self.rows.row_count() * size) as u64;
-        found.extend(context.not_trimmed(
-            position,
-            zeros,
-            self.rows.non_zero_position_after_rows(),
-        ));
+        let defects = self.defect.into_iter().chain(self.ragged);
+        context.tell(&self.rows, true, defects, found);
     }
 }
 
@@ -209,11 +192,7 @@ impl<'a> TimeIndexCheck<'a> {
             next_offset: i64::MAX,
             max_timestamp: NO_TIMESTAMP,
             has_legacy: false,
-            ragged: ragged(
-                rows.ragged_size(),
-                rows.slots().len(),
-                time_index::ENTRY_SIZE,
-            ),
+            ragged: ragged(&rows),
             defect: None,
         };
         check.defect = check.disorder();
@@ -245,11 +224,7 @@ impl<'a> TimeIndexCheck<'a> {
                 ));
             }
         }
-        let is_behind_zero = self.rows.non_zero_position_after_rows();
-        let whole = (self.rows.slots().len() * time_index::ENTRY_SIZE) as u64;
-        is_behind_zero
-            .filter(|position| *position < whole)
-            .map(|_| zero_entry(self.rows.row_count()))
+        zero_entry(&self.rows)
     }
 
     fn row(&self, entry: usize) -> Option<&'a TimeIndexEntry> {
@@ -333,37 +308,33 @@ impl<'a> TimeIndexCheck<'a> {
         if last.is_none() && is_closed && self.max_timestamp != NO_TIMESTAMP {
             found.push(context.time_index_empty());
         }
-        let size = time_index::ENTRY_SIZE;
-        let is_open = self.rows.zero_tail_size() > 0;
-        for defect in self.defect.into_iter().chain(self.ragged) {
-            found.push(context.damaged(&defect, size, false, is_open));
-        }
-        let zeros = self.rows.zero_tail_size() as u64;
-        let position = (self.rows.row_count() * size) as u64;
-        found.extend(context.not_trimmed(
-            position,
-            zeros,
-            self.rows.non_zero_position_after_rows(),
-        ));
+        let defects = self.defect.into_iter().chain(self.ragged);
+        context.tell(&self.rows, false, defects, found);
     }
 }
 
-fn ragged(size: usize, entries: usize, entry_size: usize) -> Option<Defect> {
+fn ragged<E: IndexEntry>(rows: &IndexRows<'_, E>) -> Option<Defect> {
+    let size = rows.ragged_size();
     (size > 0).then(|| {
         Defect::new(
             "size-not-a-multiple",
-            entries,
-            format!("a multiple of {entry_size} bytes"),
+            rows.slots().len(),
+            format!("a multiple of {} bytes", size_of::<E>()),
             format!("{size} bytes behind the last entry"),
         )
     })
 }
 
-fn zero_entry(entry: usize) -> Defect {
-    Defect::new(
-        "entry-zero",
-        entry,
-        "an entry, or zeros to the end".to_owned(),
-        "zeros, with entries behind them".to_owned(),
-    )
+/// Whole entries behind a zero one.
+fn zero_entry<E: IndexEntry>(rows: &IndexRows<'_, E>) -> Option<Defect> {
+    let whole = size_of_val(rows.slots()) as u64;
+    let is_behind_zero = rows.non_zero_position_after_rows()? < whole;
+    is_behind_zero.then(|| {
+        Defect::new(
+            "entry-zero",
+            rows.row_count(),
+            "an entry, or zeros to the end".to_owned(),
+            "zeros, with entries behind them".to_owned(),
+        )
+    })
 }

@@ -83,13 +83,7 @@ impl RecoverRow {
         let start = offsets.log_start_offset();
         let rows = log.collect_aborted_transactions(start, i64::MAX)?;
         self.aborted_transactions = rows.iter().map(Aborted::from).collect();
-        self.leader_epochs = log
-            .leader_epochs()
-            .map(|entry| LeaderEpoch {
-                epoch: entry.epoch,
-                start_offset: entry.start_offset,
-            })
-            .collect();
+        self.leader_epochs = log.leader_epochs().map(LeaderEpoch::from).collect();
         self.fill_work(&log.log.trace);
         Ok(())
     }

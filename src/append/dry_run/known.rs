@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::AbortedTxn;
+use crate::format::leader_epoch_checkpoint::EpochEntry;
 use crate::state::ProducerStateEntry;
 
 /// A producer the broker knows, with the keys of `kseg producers`.
@@ -113,4 +114,13 @@ pub struct LeaderEpoch {
     pub epoch: i32,
     /// Its first offset.
     pub start_offset: i64,
+}
+
+impl From<EpochEntry> for LeaderEpoch {
+    fn from(entry: EpochEntry) -> Self {
+        Self {
+            epoch: entry.epoch,
+            start_offset: entry.start_offset,
+        }
+    }
 }

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::result::LogState;
+use crate::append::dry_run::known::{Aborted, LeaderEpoch};
 use crate::append::error::Error;
 use crate::append::files::Files;
 use crate::append::partition_log::PartitionLog;
 use crate::append::state_files::{list_snapshots, read_snapshot};
-use crate::format::aborted_txn::AbortedTxn;
 use crate::state::{ProducerStateEntry, TxnMetadata};
 
 /// The log before the stop, and its files after it.
@@ -66,24 +66,6 @@ pub struct Transaction {
     pub producer_id: i64,
     pub first_offset: i64,
     pub last_offset: Option<i64>,
-}
-
-/// A row of a transaction index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Aborted {
-    pub producer_id: i64,
-    pub first_offset: i64,
-    pub last_offset: i64,
-    pub last_stable_offset: i64,
-}
-
-/// A leader epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LeaderEpoch {
-    pub epoch: i32,
-    pub start_offset: i64,
 }
 
 /// A segment with its indexes; offsets and positions are absolute.
@@ -145,15 +127,6 @@ fn transaction(txn: &TxnMetadata) -> Transaction {
     }
 }
 
-fn aborted(row: &AbortedTxn) -> Aborted {
-    Aborted {
-        producer_id: row.producer_id(),
-        first_offset: row.first_offset(),
-        last_offset: row.last_offset(),
-        last_stable_offset: row.last_stable_offset(),
-    }
-}
-
 impl FinalReport {
     /// What there is to say while the log is open.
     pub(super) fn open(log: &PartitionLog, state: LogState) -> Result<Self, Error> {
@@ -171,7 +144,7 @@ impl FinalReport {
                 size_in_bytes: 0,
                 offset_index: Vec::new(),
                 time_index: Vec::new(),
-                transaction_index: rows.iter().map(aborted).collect(),
+                transaction_index: rows.iter().map(Aborted::from).collect(),
             });
         }
         Ok(Self {
@@ -179,14 +152,8 @@ impl FinalReport {
             active_producers,
             ongoing_transactions: manager.ongoing_txns().map(transaction).collect(),
             unreplicated_transactions: manager.unreplicated_txns().map(transaction).collect(),
-            aborted_transactions: rows.iter().map(aborted).collect(),
-            leader_epochs: log
-                .leader_epochs()
-                .map(|entry| LeaderEpoch {
-                    epoch: entry.epoch,
-                    start_offset: entry.start_offset,
-                })
-                .collect(),
+            aborted_transactions: rows.iter().map(Aborted::from).collect(),
+            leader_epochs: log.leader_epochs().map(LeaderEpoch::from).collect(),
             segment_files,
             producer_snapshots: Vec::new(),
             state,

@@ -62,12 +62,6 @@ impl TransactionState {
         }
     }
 
-    /// Whether the coordinator has decided and is writing markers.
-    #[must_use]
-    pub fn is_prepared(self) -> bool {
-        matches!(self, Self::PrepareCommit | Self::PrepareAbort)
-    }
-
     /// What a transaction is in once all markers are written.
     #[must_use]
     pub fn completed(self) -> Option<Self> {

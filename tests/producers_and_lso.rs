@@ -8,10 +8,19 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+#[path = "common/folders.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod folders;
+
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use folders::answered_data;
 use kseg::format::file_name::FileState;
 use kseg::format::offset_index::OffsetIndexRows;
 use kseg::log::batches::Entry;
@@ -119,13 +128,7 @@ fn fixtures_answer_as_the_live_broker_did() {
         if !expected.is_dir() {
             continue;
         }
-        // Where the broker crashed, the answers were taken after it had come up again.
-        let recovered = fixture.join("recovered");
-        let data = if recovered.is_dir() {
-            recovered
-        } else {
-            fixture.join("data")
-        };
+        let data = answered_data(&fixture);
         for partition in dirs(&data) {
             let name = partition.file_name().unwrap().to_str().unwrap().to_owned();
             let answers = expected.join(format!("{name}.json"));

@@ -11,11 +11,20 @@
     reason = "a comparison picks the values it compares"
 )]
 
+#[path = "common/folders.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod folders;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use folders::answered_data;
 use kseg::format::base64;
 use serde_json::{Value, json};
 
@@ -103,13 +112,7 @@ fn consumed(row: &Value) -> Value {
 fn consumed_partitions() -> Vec<(PathBuf, PathBuf)> {
     let mut found = Vec::new();
     for fixture in dirs(&fixtures()) {
-        // Where the broker crashed, the answers were taken after it had come up again.
-        let recovered = fixture.join("recovered");
-        let data = if recovered.is_dir() {
-            recovered
-        } else {
-            fixture.join("data")
-        };
+        let data = answered_data(&fixture);
         if !fixture.join("expected").is_dir() || !data.is_dir() {
             continue;
         }

@@ -8,6 +8,13 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+#[path = "common/folders.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod folders;
 #[path = "common/segments.rs"]
 #[allow(
     dead_code,
@@ -17,9 +24,10 @@
 mod segments;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use folders::copy;
 use segments::{batches_of, fixtures};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,19 +38,6 @@ const LAST: &str = "tx-1/00000000000000000165";
 
 /// A copy of a broker's log directory after a clean stop.
 struct Copied(TempDir);
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::write(target, fs::read(entry.path()).unwrap()).unwrap();
-        }
-    }
-}
 
 impl Copied {
     fn of(path: &str) -> Self {

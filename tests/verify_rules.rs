@@ -8,6 +8,13 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+#[path = "common/folders.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod folders;
 #[path = "common/segments.rs"]
 #[allow(
     dead_code,
@@ -17,9 +24,10 @@
 mod segments;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use folders::copy;
 use segments::{batches_of, fixtures, reseal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -35,19 +43,6 @@ const LAST: &str = "tx-0/00000000000000000088.log";
 /// What is done to a batch, and to a file.
 type EditBatch<'e> = &'e dyn Fn(&mut [u8]);
 type EditFile<'e> = &'e dyn Fn(&mut Vec<u8>);
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::write(target, fs::read(entry.path()).unwrap()).unwrap();
-        }
-    }
-}
 
 impl LogDir {
     fn of(fixture: &str) -> Self {

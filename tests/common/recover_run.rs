@@ -5,11 +5,14 @@
     reason = "each test program compiles all of this and uses a part"
 )]
 
+#[path = "folders.rs"]
+mod folders;
+
 use std::ffi::OsStr;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+pub use folders::copy;
 use serde_json::Value;
 
 /// What a run printed, as a table and row by row.
@@ -49,18 +52,4 @@ pub fn copy_of(fixture: &str) -> tempfile::TempDir {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     copy(&fixtures.join(fixture), copied.path());
     copied
-}
-
-/// Copies a folder with all that is in it.
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), &to).unwrap();
-        }
-    }
 }

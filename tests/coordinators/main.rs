@@ -8,6 +8,13 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+#[path = "../common/folders.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod folders;
 #[path = "../common/program.rs"]
 #[allow(
     dead_code,
@@ -22,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use folders::answered_data;
 use kseg::log::Io;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::partition_state::StateOptions;
@@ -56,13 +64,7 @@ fn live_answers() -> Vec<(PathBuf, Value)> {
         if !answers.is_file() {
             continue;
         }
-        // Where the broker crashed, the answers were taken after it had come up again.
-        let recovered = fixture.join("recovered");
-        let data = if recovered.is_dir() {
-            recovered
-        } else {
-            fixture.join("data")
-        };
+        let data = answered_data(&fixture);
         // Some fixtures hold the partition they are about and nothing else.
         if load(&data).is_some() {
             all.push((data, read(&answers)));

@@ -11,6 +11,14 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+#[path = "../common/folders.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod folders;
+
 mod incidents;
 mod rules;
 
@@ -18,6 +26,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use folders::answered_data;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::aborted::{AbortedOptions, AbortedRow, AbortedSummary, aborted_partition};
@@ -213,13 +222,7 @@ fn named_by_fetches(rows: &[Value]) -> BTreeSet<(i64, i64)> {
 fn live_answers() -> Vec<(String, PathBuf, Value)> {
     let mut all = Vec::new();
     for fixture in dirs(&root().join("fixtures")) {
-        // Where the broker crashed, the answers were taken after it had come up again.
-        let recovered = fixture.join("recovered");
-        let data = if recovered.is_dir() {
-            recovered
-        } else {
-            fixture.join("data")
-        };
+        let data = answered_data(&fixture);
         if !data.is_dir() {
             continue;
         }

@@ -1,0 +1,29 @@
+//! Folders of fixtures: which of them the live broker's answers are of, and copies to be changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The log directory of a fixture that the answers beside it are of: where the broker crashed,
+/// they were taken after it had come up again.
+pub fn answered_data(fixture: &Path) -> PathBuf {
+    let recovered = fixture.join("recovered");
+    if recovered.is_dir() {
+        recovered
+    } else {
+        fixture.join("data")
+    }
+}
+
+/// Copies a folder with all that is in it.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), &to).unwrap();
+        }
+    }
+}

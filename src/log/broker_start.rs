@@ -10,43 +10,41 @@ use serde::Serialize;
 
 use super::Io;
 use super::checkpoints::Checkpoints;
-use super::log_dir::{LogDir, LogPath};
+use super::log_dir::{LogDir, LogPath, folder_above};
 use super::mapped_file::MappedFile;
 use crate::format::file_name::{LogDirFileName, PartitionDirName, PartitionDirStatus};
+use crate::format::internal_topic::InternalTopic;
 use crate::format::meta_properties::MetaProperties;
-
-/// The topic of the metadata log, which the quorum loads and not the log manager.
-const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Whose log directory it is, as far as its files say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Broker {
     /// By `meta.properties`.
-    Node {
-        /// Id of the cluster.
-        cluster_id: String,
-        /// Id of the broker.
-        node_id: i32,
-    },
+    Node(BrokerNode),
     /// Of nobody known: a broker of its own.
     Of(PathBuf),
 }
 
-impl Broker {
-    /// The broker of a log directory.
+/// A broker by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BrokerNode {
+    /// Id of the cluster.
+    pub cluster_id: String,
+    /// Id of the broker.
+    pub node_id: i32,
+}
+
+impl BrokerNode {
+    /// The broker that the `meta.properties` of a log directory names.
     #[must_use]
-    pub fn of_log_dir(path: &Path, io: Io) -> Self {
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let known = || {
-            let file = path.join(LogDirFileName::MetaProperties.to_string());
-            let file = MappedFile::open(&file, io).ok()?;
-            let properties = MetaProperties::decode(&file.read_all().ok()?).ok()?;
-            Some(Self::Node {
-                cluster_id: properties.cluster_id?,
-                node_id: properties.node_id?,
-            })
-        };
-        known().unwrap_or(Self::Of(path))
+    pub fn of_log_dir(path: &Path, io: Io) -> Option<Self> {
+        let file = path.join(LogDirFileName::MetaProperties.to_string());
+        let file = MappedFile::open(&file, io).ok()?;
+        let properties = MetaProperties::decode(&file.read_all().ok()?).ok()?;
+        Some(Self {
+            cluster_id: properties.cluster_id?,
+            node_id: properties.node_id?,
+        })
     }
 }
 
@@ -105,7 +103,7 @@ impl StartObstacles {
     /// The broker that holds the partition in this directory, and the log directory.
     #[must_use]
     pub fn holder(&self, path: &Path) -> Option<(&Broker, PathBuf)> {
-        let log_dir = fs::canonicalize(path).ok()?.parent()?.to_owned();
+        let log_dir = folder_above(path)?;
         Some((self.brokers.get(&log_dir)?, log_dir))
     }
 
@@ -133,7 +131,8 @@ impl StartObstacles {
         io: Io,
         logs: &mut HashMap<(Broker, String, i32, bool), PathBuf>,
     ) {
-        let broker = Broker::of_log_dir(&dir.path, io);
+        let node = BrokerNode::of_log_dir(&dir.path, io);
+        let broker = node.map_or_else(|| Broker::Of(resolved.clone()), Broker::Node);
         self.brokers.insert(resolved.clone(), broker.clone());
         let mut add = |obstacle| {
             self.found
@@ -160,7 +159,8 @@ impl StartObstacles {
                 PartitionDirStatus::Future(_) => true,
                 PartitionDirStatus::Delete(_) | PartitionDirStatus::Stray(_) => continue,
             };
-            if topic == METADATA_TOPIC {
+            // The quorum loads it and not the log manager.
+            if topic == InternalTopic::ClusterMetadata.name() {
                 continue;
             }
             let key = (broker.clone(), topic.clone(), *number, is_future);
@@ -198,7 +198,7 @@ fn log_dir_of(path: &Path) -> Option<LogDir> {
         let above = path.parent().filter(|it| !it.as_os_str().is_empty());
         let above = match above {
             Some(above) => above.to_owned(),
-            None => fs::canonicalize(path).ok()?.parent()?.to_owned(),
+            None => folder_above(path)?,
         };
         let dir = LogDir::open(&above).ok()?;
         dir.has_known_file().then_some(dir)

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use super::log_dir::folder_above;
 use super::mapped_file::MappedFile;
 use super::partition_dir::PartitionDir;
 use super::{Error, Io};
 use crate::format::checkpoint::OffsetCheckpoint;
-use crate::format::file_name::LogDirFileName;
+use crate::format::file_name::{LogDirFileName, PartitionDirStatus};
 
 /// The four offset checkpoints of one log directory.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +79,18 @@ impl Checkpoints {
             cleaner_offset: get(&self.cleaner),
         }
     }
+
+    /// What they say of the partition in a directory. They count for the replica in use only: a
+    /// directory to delete or a stray may have the name of a partition that lives on beside it.
+    #[must_use]
+    pub fn of_dir(&self, dir: &PartitionDir) -> CheckpointedOffsets {
+        match &dir.name {
+            Some(name) if name.status == PartitionDirStatus::Live => {
+                self.of(&name.topic, name.partition)
+            }
+            Some(_) | None => CheckpointedOffsets::default(),
+        }
+    }
 }
 
 fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
@@ -117,16 +130,12 @@ pub fn is_recent(path: &Path) -> bool {
 /// moment later (`LogManager.truncateTo`).
 #[must_use]
 pub fn checkpoints_again(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
-    let above = fs::canonicalize(&dir.path);
-    let Some(above) = above.ok().and_then(|it| Some(it.parent()?.to_owned())) else {
+    let Some(above) = folder_above(&dir.path) else {
         return CheckpointedOffsets::default();
     };
     let last = dir.segments.last().and_then(|last| dir.file(last.log));
     if last.is_some_and(|last| is_recent(&dir.file_path(last))) {
         thread::sleep(SETTLING);
     }
-    let name = dir.topic().zip(dir.partition());
-    name.map_or_else(CheckpointedOffsets::default, |(topic, partition)| {
-        Checkpoints::read(&above, io).of(topic, partition)
-    })
+    Checkpoints::read(&above, io).of_dir(dir)
 }

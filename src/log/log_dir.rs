@@ -40,6 +40,13 @@ pub struct PartitionPath {
     pub name: PartitionDirName,
 }
 
+/// The folder that a file or directory lies in, links followed: of a partition the log directory.
+/// `None` if it is not there.
+#[must_use]
+pub fn folder_above(path: &Path) -> Option<PathBuf> {
+    Some(fs::canonicalize(path).ok()?.parent()?.to_owned())
+}
+
 impl LogPath {
     /// Looks what is at `path`.
     ///

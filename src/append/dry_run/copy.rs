@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{DryRun, METADATA_TOPIC, RecoverRow};
+use super::{DryRun, RecoverRow};
 use crate::append::error::Error;
 use crate::format::checkpoint::{OffsetCheckpoint, OffsetCheckpointEntry};
 use crate::format::clean_shutdown::CleanShutdown;
 use crate::format::file_name::LogDirFileName;
+use crate::format::internal_topic::InternalTopic;
 use crate::log;
 
 /// Bytes copied at once.
@@ -58,7 +59,9 @@ impl CleanStop {
         let (Some(topic), Some(partition)) = (&row.topic, row.partition) else {
             return;
         };
-        if !matches!(row.status, Some("live" | "future")) || topic == METADATA_TOPIC {
+        if !matches!(row.status, Some("live" | "future"))
+            || topic == InternalTopic::ClusterMetadata.name()
+        {
             return;
         }
         let entry = |offset: i64| OffsetCheckpointEntry {

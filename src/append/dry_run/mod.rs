@@ -28,14 +28,12 @@ use super::load_trace::LoadTrace;
 use super::loader::Checkpointed;
 use super::partition_log::PartitionLog;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::format::internal_topic::InternalTopic;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::overlay::{FileId, Overlay};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{self, Io};
 use crate::state::Expiration;
-
-/// The topic of the metadata log, which is not loaded as the others are.
-const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// How a start is to be played through.
 #[derive(Clone, Debug)]
@@ -84,7 +82,7 @@ pub fn dry_run(
     start: Start,
     options: &DryRunOptions,
 ) -> Result<DryRun, log::Error> {
-    let is_metadata = dir.topic() == Some(METADATA_TOPIC);
+    let is_metadata = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
     let overlay = Overlay::new(dir, options.io)?;
     let files = Files::overlay(overlay.clone());
     let checkpointed = Checkpointed {

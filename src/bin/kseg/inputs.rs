@@ -8,7 +8,7 @@ use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRunOptions, dry_run};
 use kseg::format::file_name::LogDirFileName;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
-use kseg::log::log_dir::{LogDir, LogPath, PartitionPath};
+use kseg::log::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
@@ -292,8 +292,8 @@ impl Inputs {
             return Ok(0);
         }
         let offsets = match checkpoints {
-            Some(checkpoints) => offsets(dir, checkpoints),
-            None => offsets(dir, &checkpoints_above(&dir.path, context)),
+            Some(checkpoints) => checkpoints.of_dir(dir),
+            None => checkpoints_above(&dir.path, context).of_dir(dir),
         };
         match self.as_loaded {
             None => visit(&Input::Partition(PartitionInput { dir, offsets }), context)?,
@@ -362,18 +362,6 @@ impl Inputs {
     }
 }
 
-/// The checkpoints count for the replica in use only: a directory to delete or a stray may have
-/// the name of a partition that lives on beside it.
-pub(crate) fn offsets(dir: &PartitionDir, checkpoints: &Checkpoints) -> CheckpointedOffsets {
-    use kseg::format::file_name::PartitionDirStatus;
-    match &dir.name {
-        Some(name) if name.status == PartitionDirStatus::Live => {
-            checkpoints.of(&name.topic, name.partition)
-        }
-        Some(_) | None => CheckpointedOffsets::default(),
-    }
-}
-
 /// Whether the broker that wrote the directory has left the mark of a clean stop beside it.
 pub(crate) fn stopped_cleanly(partition: &Path) -> bool {
     let path = std::fs::canonicalize(partition).unwrap_or_else(|_| partition.to_owned());
@@ -383,10 +371,7 @@ pub(crate) fn stopped_cleanly(partition: &Path) -> bool {
 
 /// A partition directory's checkpoints lie in the folder above it.
 pub(crate) fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
-    let above = std::fs::canonicalize(path)
-        .ok()
-        .and_then(|path| Some(path.parent()?.to_owned()));
-    above.map_or_else(Checkpoints::default, |above| {
+    folder_above(path).map_or_else(Checkpoints::default, |above| {
         Checkpoints::read(&above, context.io)
     })
 }

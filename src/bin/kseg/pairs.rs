@@ -11,7 +11,7 @@ use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
 use crate::context::Context;
-use crate::inputs::{checkpoints_above, offsets};
+use crate::inputs::checkpoints_above;
 use crate::progress::Progress;
 
 /// One side of a pair.
@@ -182,7 +182,7 @@ fn for_each_match(
 fn half(path: &Path, checkpoints: &Checkpoints, context: &mut Context) -> Option<Half> {
     match PartitionDir::hold(path) {
         Ok(dir) => Some(Half {
-            offsets: offsets(&dir, checkpoints),
+            offsets: checkpoints.of_dir(&dir),
             dir,
         }),
         // It was there a moment ago.
@@ -213,7 +213,7 @@ fn same_partition(half: &Half, dir: &LogDir, checkpoints: &Checkpoints) -> anyho
     };
     let dir = PartitionDir::hold(&found.path)?;
     Ok(Half {
-        offsets: offsets(&dir, checkpoints),
+        offsets: checkpoints.of_dir(&dir),
         dir,
     })
 }
@@ -228,7 +228,7 @@ fn open(path: &Path, context: &Context) -> anyhow::Result<Side> {
             // First the checkpoints: what they name lies in the log that is held then.
             let checkpoints = checkpoints_above(&dir.path, context);
             let dir = PartitionDir::hold(&dir.path)?;
-            let offsets = offsets(&dir, &checkpoints);
+            let offsets = checkpoints.of_dir(&dir);
             Side::Partition(Half { dir, offsets }, false)
         }
         LogPath::LogDir(dir) => {
@@ -243,7 +243,7 @@ fn open(path: &Path, context: &Context) -> anyhow::Result<Side> {
 
 fn with_offsets(dir: PartitionDir, context: &Context) -> Half {
     Half {
-        offsets: offsets(&dir, &checkpoints_above(&dir.path, context)),
+        offsets: checkpoints_above(&dir.path, context).of_dir(&dir),
         dir,
     }
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use super::equal_records::EqualRecords;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
-use super::partition::{CLUSTER_METADATA, VerifyOptions, VerifySummary};
+use super::partition::{VerifyOptions, VerifySummary};
 use super::topic_ids::topic_ids;
-use crate::format::file_name::{LogDirFileName, LogFileKind, PartitionDirStatus};
-use crate::format::meta_properties::MetaProperties;
-use crate::log::mapped_file::MappedFile;
+use crate::format::file_name::{LogFileKind, PartitionDirStatus};
+use crate::format::internal_topic::InternalTopic;
+use crate::log::broker_start::BrokerNode;
+use crate::log::log_dir::folder_above;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 
@@ -22,19 +23,12 @@ pub struct AcrossPartitions {
     max_batch_bytes: usize,
     equal_records: Option<EqualRecords>,
     /// The broker of each folder above a partition.
-    brokers: HashMap<PathBuf, Option<Broker>>,
+    brokers: HashMap<PathBuf, Option<BrokerNode>>,
     live: Vec<Live>,
     /// Where in `live` a partition of a broker is.
-    places: HashMap<(Broker, String, i32), usize>,
+    places: HashMap<(BrokerNode, String, i32), usize>,
     /// Topic ids by cluster.
     topics: HashMap<String, HashMap<String, String>>,
-}
-
-/// Who a log directory belongs to (`meta.properties`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Broker {
-    cluster_id: String,
-    node_id: i32,
 }
 
 /// A live partition directory.
@@ -44,7 +38,7 @@ struct Live {
     partition: i32,
     path: PathBuf,
     topic_id: Option<String>,
-    broker: Option<Broker>,
+    broker: Option<BrokerNode>,
 }
 
 impl AcrossPartitions {
@@ -103,7 +97,7 @@ impl AcrossPartitions {
             return Ok(());
         };
         let broker = self.broker(&dir.path);
-        if topic == CLUSTER_METADATA {
+        if topic == InternalTopic::ClusterMetadata.name() {
             if let Some(broker) = &broker {
                 let ids = topic_ids(dir, self.io, self.max_batch_bytes)?;
                 self.topics.insert(broker.cluster_id.clone(), ids);
@@ -139,21 +133,11 @@ impl AcrossPartitions {
     }
 
     /// The broker whose log directory holds a partition; `None` if nothing there says so.
-    fn broker(&mut self, path: &Path) -> Option<Broker> {
-        let path = std::fs::canonicalize(path).ok()?;
-        let above = path.parent()?.to_owned();
+    fn broker(&mut self, path: &Path) -> Option<BrokerNode> {
         let io = self.io;
         self.brokers
-            .entry(above)
-            .or_insert_with_key(|above| {
-                let path = above.join(LogDirFileName::MetaProperties.to_string());
-                let file = MappedFile::open(&path, io).ok()?;
-                let properties = MetaProperties::decode(&file.read_all().ok()?).ok()?;
-                Some(Broker {
-                    cluster_id: properties.cluster_id?,
-                    node_id: properties.node_id?,
-                })
-            })
+            .entry(folder_above(path)?)
+            .or_insert_with_key(|above| BrokerNode::of_log_dir(above, io))
             .clone()
     }
 

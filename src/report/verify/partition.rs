@@ -15,8 +15,6 @@ use crate::log::records::DEFAULT_MAX_BATCH_BYTES;
 use crate::log::{Error, Io};
 use crate::report::filter::Filter;
 
-/// The name of the KRaft metadata log's topic.
-pub(super) const CLUSTER_METADATA: &str = "__cluster_metadata";
 /// Below so many bytes of segments one thread is fastest.
 const WORTH_A_THREAD: u64 = 8 * 1024 * 1024;
 

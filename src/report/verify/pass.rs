@@ -17,13 +17,14 @@ use super::live::{IndexFile, has_gone_on};
 use super::lost_logs::check_lost_logs;
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
-use super::partition::{CLUSTER_METADATA, VerifyOptions};
+use super::partition::VerifyOptions;
 use super::resume::Resume;
 use super::segment::{SegmentWalk, overlap};
 use super::sequences::{Compaction, of_gap};
 use super::snapshots::{LogEnds, SnapshotCheck};
 use super::start::Start;
 use super::transactions::{of_aborted, of_open};
+use crate::format::internal_topic::InternalTopic;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
@@ -138,7 +139,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut found = Vec::new();
         check_names(dir, &self.start, &mut found);
         check_partition_metadata(dir, io, &mut found)?;
-        if dir.topic() == Some(CLUSTER_METADATA) {
+        if dir.topic() == Some(InternalTopic::ClusterMetadata.name()) {
             check_kraft_snapshots(dir, io, &mut found)?;
         }
         Ok(found)
@@ -289,7 +290,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             next_base,
             size_in_bytes: size,
             start: self.start,
-            is_metadata_log: self.dir.topic() == Some(CLUSTER_METADATA),
+            is_metadata_log: self.dir.topic() == Some(InternalTopic::ClusterMetadata.name()),
             depth: self.options.depth,
         };
         let stretch = |from, to| Stretch {

@@ -3,13 +3,13 @@
 //! Decides `LogLoader.recoverLog` and `LogManager.loadLogs`: with `.kafka_cleanshutdown` nothing is
 //! recovered; without it the segments from the one that contains the recovery point on are.
 
-use std::fs;
 use std::path::Path;
 
 use super::finding::Severity;
 use crate::format::file_name::LogDirFileName;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::log_dir::folder_above;
 use crate::log::partition_dir::PartitionDir;
 
 /// What decides about the start of one partition.
@@ -128,8 +128,7 @@ pub(super) fn does_not_load(uncaught: Option<&str>) -> String {
 /// Whether `.kafka_cleanshutdown` lies beside the partition directory; `None` if nothing else of a
 /// log directory does.
 fn clean_shutdown_above(path: &Path) -> Option<bool> {
-    let path = fs::canonicalize(path).ok()?;
-    let above = path.parent()?;
+    let above = folder_above(path)?;
     let has = |name: &LogDirFileName| above.join(name.to_string()).exists();
     if has(&LogDirFileName::CleanShutdown) {
         return Some(true);

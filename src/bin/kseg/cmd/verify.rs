@@ -17,7 +17,7 @@ use kseg::report::verify::{
 
 use crate::cli::{PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above, offsets};
+use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above};
 use crate::progress::ByteProgress;
 use crate::render::json::JsonRows;
 use crate::render::verify_table::VerifyTable;
@@ -252,7 +252,7 @@ impl Run {
         match LogPath::discover(above) {
             Ok(LogPath::Partition(dir)) if is_log_file(&name) => {
                 let input = PartitionInput {
-                    offsets: offsets(&dir, &checkpoints_above(&dir.path, context)),
+                    offsets: checkpoints_above(&dir.path, context).of_dir(&dir),
                     dir: &dir,
                 };
                 self.partition(&input, &options, context)

@@ -239,6 +239,16 @@ impl PartitionDir {
         self.held.check_not_cut()
     }
 
+    /// What was made of the log, unless a file was truncated meanwhile: then even the reason why
+    /// it could not be made says nothing.
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`], or that of `made`.
+    pub fn unless_cut<T, E: From<Error>>(&self, made: Result<T, E>) -> Result<T, E> {
+        self.check_not_cut()?;
+        made
+    }
+
     /// The topic id in `partition.metadata`; `None` if the file is not there or not readable as
     /// such.
     ///

@@ -45,6 +45,16 @@ fn walk_from<E: From<Error>>(
     io: Io,
     first_segment: usize,
     start: impl Fn(&SegmentFiles, &MappedFile) -> Result<u64, Error>,
+    visit: impl FnMut(SegmentAt<'_>, Entry<'_>) -> Result<ControlFlow<()>, E>,
+) -> Result<Vec<usize>, E> {
+    dir.unless_cut(walk_segments(dir, io, first_segment, start, visit))
+}
+
+fn walk_segments<E: From<Error>>(
+    dir: &PartitionDir,
+    io: Io,
+    first_segment: usize,
+    start: impl Fn(&SegmentFiles, &MappedFile) -> Result<u64, Error>,
     mut visit: impl FnMut(SegmentAt<'_>, Entry<'_>) -> Result<ControlFlow<()>, E>,
 ) -> Result<Vec<usize>, E> {
     let mut vanished = Vec::new();
@@ -73,12 +83,10 @@ fn walk_from<E: From<Error>>(
         let mut walk = BatchWalk::starting_at(&opened.file, position);
         while let Some(entry) = walk.next_entry() {
             if visit(at, entry?)?.is_break() {
-                dir.check_not_cut()?;
                 return Ok(vanished);
             }
         }
     }
-    dir.check_not_cut()?;
     Ok(vanished)
 }
 

@@ -125,6 +125,14 @@ pub fn ls_partition(
     checkpoints: CheckpointedOffsets,
     options: LsOptions,
 ) -> Result<LsRow, Error> {
+    dir.unless_cut(count_partition(dir, checkpoints, options))
+}
+
+fn count_partition(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: LsOptions,
+) -> Result<LsRow, Error> {
     let mut total = Totals::default();
     let mut segments = Vec::new();
     let mut vanished = Vec::new();

@@ -151,6 +151,15 @@ pub fn rebuild<E: From<Error>>(
     options: RebuildOptions,
     file: impl FnMut(RebuiltFile<'_>) -> Result<(), E>,
 ) -> Result<Option<Rebuilt>, E> {
+    dir.unless_cut(recover_log(dir, checkpoints, options, file))
+}
+
+fn recover_log<E: From<Error>>(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: RebuildOptions,
+    file: impl FnMut(RebuiltFile<'_>) -> Result<(), E>,
+) -> Result<Option<Rebuilt>, E> {
     let Some(first) = dir.segments.first() else {
         return Ok(None);
     };

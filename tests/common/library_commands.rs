@@ -5,7 +5,7 @@ use std::io;
 use kseg::append::LogConfig;
 use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRunOptions, dry_run};
-use kseg::append::scenario::FromLog;
+use kseg::append::scenario::{FromLog, FromLogError};
 use kseg::format::file_name::LogFileKind;
 use kseg::log::checkpoints::CheckpointedOffsets;
 use kseg::log::partition_dir::PartitionDir;
@@ -128,9 +128,11 @@ pub const LIBRARY_COMMANDS: &[(&str, LibraryCommand)] = &[
             io: Io::Mmap,
             redact: false,
         };
-        // What a scenario cannot say is an answer.
-        let _ = from.write(&mut io::sink());
-        Ok(())
+        match from.write(&mut io::sink()) {
+            Err(FromLogError::Log(error)) => Err(error),
+            // What a scenario cannot say is an answer.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }),
 ];
 

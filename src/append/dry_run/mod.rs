@@ -82,6 +82,15 @@ pub fn dry_run(
     start: Start,
     options: &DryRunOptions,
 ) -> Result<DryRun, log::Error> {
+    dir.unless_cut(play(dir, checkpoints, start, options))
+}
+
+fn play(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    start: Start,
+    options: &DryRunOptions,
+) -> Result<DryRun, log::Error> {
     let is_metadata = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
     let overlay = Overlay::new(dir, options.io)?;
     let files = Files::overlay(overlay.clone());
@@ -143,7 +152,6 @@ pub fn dry_run(
         .collect();
     let gone = run.find_losses(dir, checkpointed, options)?;
     run.look_beyond(dir, &gone, checkpoints, options)?;
-    dir.check_not_cut()?;
     Ok(run)
 }
 

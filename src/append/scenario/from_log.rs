@@ -81,6 +81,10 @@ impl FromLog<'_> {
     /// If files cannot be read, `out` not be written, or a batch cannot be said in a scenario;
     /// then what has been written so far is of no use.
     pub fn write(&self, out: &mut impl Write) -> Result<u64, FromLogError> {
+        self.dir.unless_cut(self.write_steps(out))
+    }
+
+    fn write_steps(&self, out: &mut impl Write) -> Result<u64, FromLogError> {
         let (Some(topic), Some(partition)) = (self.dir.topic(), self.dir.partition()) else {
             return Err(FromLogError::Name);
         };

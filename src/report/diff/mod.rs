@@ -84,6 +84,15 @@ pub fn diff_partitions(
     right: ReplicaInput<'_>,
     options: DiffOptions,
 ) -> Result<Diff, Error> {
+    left.dir
+        .unless_cut(right.dir.unless_cut(compare_logs(left, right, options)))
+}
+
+fn compare_logs(
+    left: ReplicaInput<'_>,
+    right: ReplicaInput<'_>,
+    options: DiffOptions,
+) -> Result<Diff, Error> {
     let inputs = Sides { left, right };
     let io = options.io;
     let replicas = Sides {
@@ -98,8 +107,6 @@ pub fn diff_partitions(
     walk_both(&mut cursors, |heads| compare.step(heads))?;
     let log_end_offsets = compare.finish()?;
     let row = answer(compare, &inputs, log_end_offsets, options)?;
-    left.dir.check_not_cut()?;
-    right.dir.check_not_cut()?;
     let mut vanished = Vec::new();
     for side in Side::BOTH {
         let dir = inputs.of(side).dir;

@@ -62,7 +62,15 @@ pub(super) struct Pass<'p, P, G> {
 
 impl<P: FnMut(u64), G> Pass<'_, P, G> {
     /// Walks the partition and gives its findings out.
-    pub(super) fn run<E: From<Error>>(mut self) -> Result<Walked, E>
+    pub(super) fn run<E: From<Error>>(self) -> Result<Walked, E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        let dir = self.dir;
+        dir.unless_cut(self.walk())
+    }
+
+    fn walk<E: From<Error>>(mut self) -> Result<Walked, E>
     where
         G: FnMut(Finding) -> Result<(), E>,
     {

@@ -1,0 +1,402 @@
+//! The transactions of a log against the rows of its `.txnindex` files, segment by segment.
+
+use super::disputed::look_up_disputed;
+use super::row::AbortedRow;
+use super::segment::{Found, InLog, IndexRow, Part, Segment, read_index};
+use super::{AbortedOptions, AbortedSummary, RangeRule};
+use crate::log::Error;
+use crate::log::batches::{BatchWalk, Entry};
+use crate::log::mapped_file::MappedFile;
+use crate::log::partition_dir::{PartitionDir, SegmentFiles};
+use crate::log::partition_walk::{SegmentAt, open_segment};
+use crate::report::transactions::{TransactionFold, TxnEvent, TxnMarker, known_time, last_offset};
+use crate::state::AbortedTxnRow;
+
+const MISSING: &str = "txnindex-entry-missing";
+const SURPLUS: &str = "txnindex-entry-surplus";
+const STARTS_LATE: &str = "txnindex-entry-starts-late";
+const TORN: &str = "txnindex-entry-torn";
+const UNREADABLE: &str = "txnindex-entry-unreadable";
+
+/// Compares the `.txnindex` files with the transactions of the log, segment by segment, for whoever
+/// walks the entries.
+pub(in crate::report) struct Comparison<'a, F> {
+    dir: &'a PartitionDir,
+    options: &'a AbortedOptions,
+    log_start_offset: i64,
+    pub(in crate::report) fold: TransactionFold,
+    segment: Segment,
+    end: i64,
+    pub(super) summary: AbortedSummary,
+    /// A fetch would look no further.
+    is_complete: bool,
+    emit: F,
+}
+
+impl<'a, E, F> Comparison<'a, F>
+where
+    E: From<Error>,
+    F: FnMut(&AbortedRow<'_>) -> Result<(), E>,
+{
+    /// Before the first entry of the log; `fold` is what [`begin`] gives.
+    pub(in crate::report) fn new(
+        dir: &'a PartitionDir,
+        options: &'a AbortedOptions,
+        log_start_offset: i64,
+        fold: TransactionFold,
+        emit: F,
+    ) -> Self {
+        Self {
+            dir,
+            options,
+            log_start_offset,
+            fold,
+            segment: Segment::default(),
+            end: dir.segments.first().map_or(0, |first| first.base_offset),
+            summary: AbortedSummary::default(),
+            is_complete: false,
+            emit,
+        }
+    }
+
+    /// Before the first entry of a segment: reads its index.
+    pub(in crate::report) fn enter(
+        &mut self,
+        index: usize,
+        files: &SegmentFiles,
+    ) -> Result<(), Error> {
+        self.segment = read_index(self.dir, index, files, self.options.state.io)?;
+        self.summary.in_index += self.segment.rows.len() as u64;
+        Ok(())
+    }
+
+    /// Compares one segment; returns whether to go on.
+    pub(super) fn segment(&mut self, index: usize, files: &SegmentFiles) -> Result<bool, E> {
+        let io = self.options.state.io;
+        let Some(opened) = open_segment(self.dir, files, io)? else {
+            self.summary.vanished += 1;
+            return Ok(true);
+        };
+        self.enter(index, files)?;
+        let limit = self.options.state.at_offset.unwrap_or(i64::MAX);
+        let at = SegmentAt {
+            index,
+            base_offset: files.base_offset,
+            file: &opened.name,
+            size_in_bytes: opened.file.len(),
+        };
+        let mut goes_on = true;
+        let mut walk = BatchWalk::new(&opened.file);
+        while let Some(entry) = walk.next_entry() {
+            let entry = entry?;
+            if last_offset(&entry).is_some_and(|last| last >= limit) {
+                goes_on = false;
+                break;
+            }
+            self.entry(at, &entry)?;
+        }
+        self.index_rows_below(limit, None);
+        if index + 1 == self.dir.segments.len() {
+            self.look_again(files, &opened.file)?;
+        }
+        self.dir.check_not_cut()?;
+        self.finish_segment(limit)?;
+        Ok(goes_on)
+    }
+
+    /// Takes in the next entry of the segment; what it did is as [`TransactionFold::take`] says.
+    #[inline]
+    pub(in crate::report) fn entry(
+        &mut self,
+        at: SegmentAt<'_>,
+        entry: &Entry<'_>,
+    ) -> Result<TxnEvent, Error> {
+        let Some(last_offset) = last_offset(entry) else {
+            return self.fold.take(at, entry);
+        };
+        let mut base_offset = last_offset;
+        if let Entry::Batch(batch) = entry {
+            base_offset = batch.header.base_offset();
+            self.summary.walked_bytes += batch.size_in_bytes();
+        }
+        self.end = self.end.max(last_offset.wrapping_add(1));
+        if self.options.state.from_scratch && last_offset < self.log_start_offset {
+            self.index_rows_below(last_offset.wrapping_add(1), None);
+            return Ok(TxnEvent::Nothing);
+        }
+        let event = self.fold.take(at, entry)?;
+        self.index_rows_below(base_offset, None);
+        if event == TxnEvent::Nothing && !self.has_index_row_below(last_offset.wrapping_add(1)) {
+            return Ok(event);
+        }
+        let mut marker = None;
+        if let (TxnEvent::Ended | TxnEvent::EmptyTransaction, Some(ended)) =
+            (event, self.fold.ended())
+        {
+            marker = Some(ended.marker);
+            if event == TxnEvent::EmptyTransaction {
+                self.summary.empty += u64::from(ended.marker.is_abort());
+            } else if let Some(row) = ended.aborted {
+                let transaction = &ended.transaction;
+                let in_log = InLog {
+                    row,
+                    batches: transaction.batches,
+                    records: transaction.records,
+                    size_in_bytes: transaction.size_in_bytes,
+                    start_timestamp: transaction.start_timestamp,
+                    end_timestamp: known_time(ended.marker.timestamp),
+                };
+                self.aborted_in_log(in_log);
+            }
+        }
+        self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
+        Ok(event)
+    }
+
+    /// An aborted transaction ends here: its row should be the next of the index.
+    fn aborted_in_log(&mut self, in_log: InLog) {
+        if in_log.row.last_offset >= self.log_start_offset {
+            self.summary.in_log += 1;
+            self.summary.records += in_log.records;
+            self.summary.size_in_bytes += in_log.size_in_bytes;
+        }
+        let Segment {
+            rows, next, found, ..
+        } = &mut self.segment;
+        let in_index = rows.get(*next).copied().filter(|it| {
+            it.row.last_offset == in_log.row.last_offset
+                && it.row.producer_id == in_log.row.producer_id
+        });
+        *next += usize::from(in_index.is_some());
+        let (finding, reason) = match in_index {
+            None if in_log.records == 0 => (None, Some("its records are compacted away")),
+            None => (
+                Some(MISSING),
+                Some("consumers see records that were rolled back"),
+            ),
+            Some(it) if it.row.first_offset > in_log.row.first_offset => (
+                Some(STARTS_LATE),
+                Some("consumers see the first records of what was rolled back"),
+            ),
+            Some(_) => (None, None),
+        };
+        found.push(Found {
+            in_index,
+            in_log: Some(in_log),
+            finding,
+            reason,
+            ..Found::default()
+        });
+    }
+
+    #[inline]
+    fn has_index_row_below(&self, offset: i64) -> bool {
+        let next = self.segment.rows.get(self.segment.next);
+        next.is_some_and(|it| it.row.last_offset < offset)
+    }
+
+    /// The rows of the index with a last offset below `offset` that no aborted transaction of the
+    /// log has taken. `marker` is the one that lies there.
+    #[inline]
+    fn index_rows_below(&mut self, offset: i64, marker: Option<&TxnMarker>) {
+        while let Some(row) = self.segment.rows.get(self.segment.next)
+            && row.row.last_offset < offset
+        {
+            let row = *row;
+            self.segment.next += 1;
+            self.surplus(row, marker);
+        }
+    }
+
+    fn surplus(&mut self, in_index: IndexRow, marker: Option<&TxnMarker>) {
+        let AbortedTxnRow {
+            producer_id,
+            first_offset,
+            last_offset,
+            ..
+        } = in_index.row;
+        let is_its_marker = marker.is_some_and(|it| {
+            it.is_abort() && it.producer_id == producer_id && it.offset == last_offset
+        });
+        let first_base = self.dir.segments.first().map_or(0, |it| it.base_offset);
+        let (finding, reason) = if is_its_marker && first_offset < first_base {
+            (None, "its records lie below the log start")
+        } else if is_its_marker {
+            (None, "its records are compacted away")
+        } else if last_offset >= self.end {
+            (Some(SURPLUS), "its marker would lie behind the log end")
+        } else {
+            // Decided when its offsets have been looked at.
+            (None, "its marker is not in the log")
+        };
+        self.segment.found.push(Found {
+            in_index: Some(in_index),
+            finding,
+            reason: Some(reason),
+            ..Found::default()
+        });
+    }
+
+    /// A broker writes a marker to the log and its row to the index a moment later, so one of them
+    /// may have been seen without the other in the segment that it writes to.
+    pub(in crate::report) fn look_again(
+        &mut self,
+        files: &SegmentFiles,
+        log: &MappedFile,
+    ) -> Result<(), Error> {
+        if self.segment.found.iter().all(|it| it.finding.is_none()) {
+            return Ok(());
+        }
+        let end = if log.is_growing() { self.end } else { i64::MAX };
+        // The file itself may have come since the directory was listed.
+        let dir = PartitionDir::open(&self.dir.path)?;
+        let mut now = dir.segments.iter();
+        let now = now.find(|it| it.base_offset == files.base_offset);
+        let rows = match now {
+            Some(files) => read_index(&dir, 0, files, self.options.state.io)?.rows,
+            None => Vec::new(),
+        };
+        self.segment.found.retain_mut(|found| {
+            match (found.finding, found.in_log, found.in_index) {
+                (Some(MISSING), Some(in_log), _) => {
+                    found.in_index = rows.iter().copied().find(|it| {
+                        it.row.last_offset == in_log.row.last_offset
+                            && it.row.producer_id == in_log.row.producer_id
+                    });
+                    if found.in_index.is_some() {
+                        (found.finding, found.reason) = (None, None);
+                    }
+                    true
+                }
+                (Some(SURPLUS), None, Some(in_index)) => in_index.row.last_offset < end,
+                _ => true,
+            }
+        });
+        Ok(())
+    }
+
+    /// Looks up what a difference shows or hides, and hands
+    /// the rows out.
+    pub(in crate::report) fn finish_segment(&mut self, limit: i64) -> Result<(), E> {
+        self.index_rows_below(limit, None);
+        let mut found = std::mem::take(&mut self.segment.found);
+        look_up_disputed(self.dir, self.options.state.io, &mut found)?;
+        for found in &mut found {
+            if !found.hidden.is_empty() {
+                found.finding = Some(SURPLUS);
+                found.reason = Some("consumers do not see records that were not rolled back");
+            }
+            self.hand_out(found)?;
+        }
+        let defects = [
+            (
+                self.segment.torn,
+                TORN,
+                "a part of a row at the end; the next row goes behind it",
+            ),
+            (
+                self.segment.unreadable,
+                UNREADABLE,
+                "a version Kafka does not read: the partition does not load",
+            ),
+        ];
+        for (position, finding, reason) in defects {
+            if let Some(position) = position {
+                self.summary.broken += 1;
+                let mut row = self.row(&Found {
+                    finding: Some(finding),
+                    reason: Some(reason),
+                    ..Found::default()
+                });
+                row.position = Some(position);
+                (self.emit)(&row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_out(&mut self, found: &Found) -> Result<(), E> {
+        // Kafka lists none that ended below the log start.
+        if found.last_offset() < self.log_start_offset {
+            return Ok(());
+        }
+        let count = |parts: &[Part]| parts.iter().map(|part| part.records).sum::<u64>();
+        self.summary.exposed_records += count(&found.exposed);
+        self.summary.hidden_records += count(&found.hidden);
+        match found.finding {
+            Some(MISSING) => self.summary.missing += 1,
+            Some(SURPLUS) => self.summary.surplus += 1,
+            Some(STARTS_LATE) => self.summary.starts_late += 1,
+            Some(_) | None => {}
+        }
+        if !self.wants(found) {
+            return Ok(());
+        }
+        let row = self.row(found);
+        (self.emit)(&row)
+    }
+
+    fn wants(&mut self, found: &Found) -> bool {
+        let AbortedOptions {
+            producer_id,
+            from_offset,
+            to_offset,
+            range_rule,
+            ..
+        } = *self.options;
+        let in_index = found.in_index.map(|it| it.row);
+        let Some(row) = in_index.or(found.in_log.map(|it| it.row)) else {
+            return true;
+        };
+        let is_complete = self.is_complete && in_index.is_some();
+        let to_offset = to_offset.unwrap_or(i64::MAX);
+        if in_index.is_some() && row.last_stable_offset >= to_offset {
+            self.is_complete = true;
+        }
+        let from_offset = from_offset.unwrap_or(i64::MIN);
+        let begins_late_enough = match range_rule {
+            RangeRule::Fetch => row.last_offset >= from_offset,
+            RangeRule::CollectAbortedTransactions => {
+                let segments = &self.dir.segments;
+                let after = segments.partition_point(|it| it.base_offset <= from_offset);
+                self.segment.index + 1 >= after
+            }
+        };
+        begins_late_enough
+            && row.first_offset < to_offset
+            && !is_complete
+            && producer_id.is_none_or(|wanted| wanted == row.producer_id)
+    }
+
+    fn row(&self, found: &Found) -> AbortedRow<'a> {
+        let in_log = found.in_log;
+        let row = found.in_index.map(|it| it.row).or(in_log.map(|it| it.row));
+        let ranges = |parts: &[Part]| parts.iter().map(|part| (part.first, part.last)).collect();
+        let records = |parts: &[Part]| parts.iter().map(|part| part.records).sum();
+        AbortedRow {
+            topic: self.dir.topic(),
+            partition: self.dir.partition(),
+            producer_id: row.map(|row| row.producer_id),
+            first_offset: row.map(|row| row.first_offset),
+            last_offset: row.map(|row| row.last_offset),
+            last_stable_offset: row.map(|row| row.last_stable_offset),
+            in_index: found.in_index.is_some(),
+            in_log: in_log.is_some(),
+            log_first_offset: in_log.map(|it| it.row.first_offset),
+            log_last_stable_offset: in_log.map(|it| it.row.last_stable_offset),
+            file: self.segment.file.clone(),
+            position: found.in_index.map(|it| it.position),
+            batches: in_log.map_or(0, |it| it.batches),
+            records: in_log.map_or(0, |it| it.records),
+            size_in_bytes: in_log.map_or(0, |it| it.size_in_bytes),
+            start_timestamp: in_log.and_then(|it| it.start_timestamp),
+            end_timestamp: in_log.and_then(|it| it.end_timestamp),
+            finding: found.finding,
+            reason: found.reason,
+            exposed_offsets: ranges(&found.exposed),
+            exposed_records: records(&found.exposed),
+            hidden_offsets: ranges(&found.hidden),
+            hidden_records: records(&found.hidden),
+        }
+    }
+}

@@ -35,7 +35,6 @@ mod load_trace;
 mod loader;
 mod local_log;
 pub mod partition_log;
-mod retention;
 pub mod scenario;
 mod scheduler;
 mod segment;

@@ -2,9 +2,9 @@
 //!
 //! Decides `UnifiedLog.deleteOldSegments`.
 
-use super::error::Error;
-use super::partition_log::PartitionLog;
-use super::segment::LogSegment;
+use super::PartitionLog;
+use crate::append::error::Error;
+use crate::append::segment::LogSegment;
 
 impl PartitionLog {
     /// Deletes old segments; returns how many. Never one that reaches above the high watermark,

@@ -1,0 +1,259 @@
+//! One segment: its `.log`, its indexes, when it is full, what is written when.
+//!
+//! Decides `LogSegment`, `FileRecords`.
+
+mod batches;
+mod recovery;
+mod rolling;
+mod segment_files;
+
+use std::path::{Path, PathBuf};
+
+use super::config::LogConfig;
+use super::error::{Error, LoadError, Rejection};
+use super::files::{Files, OpenFile};
+use super::indexes::{LazyIndex, OffsetIndex, TimeIndex, TransactionIndex, relative_offset};
+use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::format::record_batch::RecordBatchHeader;
+use crate::log::segment_indexer::{IndexRule, IndexedBatch, TimestampOffset};
+
+pub(super) use rolling::RollParams;
+pub(super) use segment_files::segment_path;
+
+/// A segment of a log that is open for writing.
+#[derive(Debug)]
+pub(super) struct LogSegment {
+    pub(super) base_offset: i64,
+    files: Files,
+    path: PathBuf,
+    file: OpenFile,
+    size: u64,
+    pub(super) offset_index: LazyIndex<OffsetIndex>,
+    pub(super) time_index: LazyIndex<TimeIndex>,
+    pub(super) txn_index: TransactionIndex,
+    created_ms: i64,
+    /// Max timestamp of the first batch, once looked up.
+    rolling_based_timestamp: Option<i64>,
+    index_rule: IndexRule,
+    state: FileState,
+}
+
+impl LogSegment {
+    /// Opens the segment, making its `.log` if it is not there (`LogSegment.open`).
+    pub(super) fn open(
+        files: &Files,
+        dir: &Path,
+        base_offset: i64,
+        config: &LogConfig,
+        now_ms: i64,
+        file_already_exists: bool,
+    ) -> Result<Self, Error> {
+        let live = FileState::Live;
+        Self::open_as(
+            files,
+            dir,
+            base_offset,
+            live,
+            config,
+            now_ms,
+            file_already_exists,
+        )
+    }
+
+    /// As [`LogSegment::open`], with files that have the suffix of `state`.
+    pub(super) fn open_as(
+        files: &Files,
+        dir: &Path,
+        base_offset: i64,
+        state: FileState,
+        config: &LogConfig,
+        now_ms: i64,
+        file_already_exists: bool,
+    ) -> Result<Self, Error> {
+        let index = |kind| dir.join(LogFileName { kind, state }.to_string());
+        let path = index(LogFileKind::Log(base_offset));
+        let file = files.open(&path)?;
+        let preallocates = config.preallocate && !file_already_exists;
+        if preallocates {
+            file.set_len(&path, config.initial_file_size())?;
+        }
+        let size = if preallocates { 0 } else { file.len(&path)? };
+        if i32::try_from(size).is_err() {
+            return Err(LoadError::SegmentTooLarge { path, size }.into());
+        }
+        let max = config.segment_index_bytes;
+        Ok(Self {
+            base_offset,
+            files: files.clone(),
+            file,
+            size,
+            offset_index: LazyIndex::new(
+                files,
+                index(LogFileKind::OffsetIndex(base_offset)),
+                base_offset,
+                max,
+            ),
+            time_index: LazyIndex::new(
+                files,
+                index(LogFileKind::TimeIndex(base_offset)),
+                base_offset,
+                max,
+            ),
+            txn_index: TransactionIndex::open(
+                files,
+                index(LogFileKind::TransactionIndex(base_offset)),
+            )?,
+            index_rule: IndexRule::new(u64::try_from(config.index_interval_bytes).unwrap_or(0)),
+            created_ms: now_ms,
+            rolling_based_timestamp: None,
+            state,
+            path,
+        })
+    }
+
+    /// Bytes of batches in the `.log`.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The `.log` file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    // ---- appending ------------------------------------------------------------------------
+
+    /// `LogSegment.readMaxTimestampAndOffsetSoFar`.
+    pub(super) fn max_timestamp_and_offset_so_far(&mut self) -> Result<TimestampOffset, Error> {
+        if let Some(known) = self.index_rule.largest_timestamp() {
+            return Ok(known);
+        }
+        let last = self.time_index.get()?.last_entry();
+        self.index_rule.set_largest_timestamp(Some(last));
+        Ok(last)
+    }
+
+    /// Writes batches behind the others (`LogSegment.append`). `largest_offset` is the last
+    /// offset of the last one.
+    pub(super) fn append(&mut self, largest_offset: i64, records: &[u8]) -> Result<(), Error> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut physical_position = self.size;
+        self.ensure_offset_in_range(largest_offset)?;
+        let size = self.size.saturating_add(records.len() as u64);
+        if i32::try_from(size).is_err() {
+            return Err(Rejection::SegmentFull(self.size).into());
+        }
+        self.file.write_all_at(&self.path, records, self.size)?;
+        self.size = size;
+        let mut rest = records;
+        while let Ok(header) = RecordBatchHeader::ref_from(rest) {
+            let batch_size = header.size_in_bytes();
+            self.index_batch(&IndexedBatch {
+                last_offset: header.last_offset(),
+                max_timestamp: header.max_timestamp(),
+                position: physical_position,
+                size_in_bytes: batch_size,
+            })?;
+            physical_position += batch_size;
+            let next = usize::try_from(batch_size).unwrap_or(usize::MAX);
+            rest = rest.get(next..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn index_batch(&mut self, batch: &IndexedBatch) -> Result<(), Error> {
+        let known = self.max_timestamp_and_offset_so_far()?;
+        if self.index_rule.take(batch, known) {
+            self.add_index_entries(batch.last_offset, batch.position)?;
+        }
+        Ok(())
+    }
+
+    fn add_index_entries(&mut self, last_offset: i64, position: u64) -> Result<(), Error> {
+        self.offset_index.get()?.append(last_offset, position)?;
+        let last = self.max_timestamp_and_offset_so_far()?;
+        self.time_index.get()?.maybe_append(last, false)
+    }
+
+    fn ensure_offset_in_range(&mut self, offset: i64) -> Result<(), Error> {
+        self.offset_index.get()?;
+        relative_offset(offset, self.base_offset)?;
+        Ok(())
+    }
+
+    // ---- truncating, flushing, closing ----------------------------------------------------
+
+    /// Drops the batch with the offset and all behind it; returns how many bytes went
+    /// (`LogSegment.truncateTo`).
+    pub(super) fn truncate_to(&mut self, offset: i64, now_ms: i64) -> Result<u64, Error> {
+        let found = self.translate_offset(offset)?;
+        self.time_index.get()?;
+        self.offset_index.get()?.truncate_to(offset)?;
+        self.time_index.get()?.truncate_to(offset)?;
+        self.txn_index.truncate_to(offset)?;
+        self.resize_indexes()?;
+        let truncated = match found {
+            Some(found) => self.truncate_log(found.position)?,
+            None => 0,
+        };
+        if self.size == 0 {
+            self.created_ms = now_ms;
+            self.rolling_based_timestamp = None;
+        }
+        self.index_rule.restart_count();
+        if self.max_timestamp_and_offset_so_far()?.timestamp >= 0 {
+            let largest = self.read_largest_timestamp()?;
+            self.index_rule.set_largest_timestamp(Some(largest));
+        }
+        Ok(truncated)
+    }
+
+    /// Cuts the `.log` to `size` bytes (`FileRecords.truncateTo`).
+    pub(super) fn truncate_log(&mut self, size: u64) -> Result<u64, Error> {
+        let truncated = self.size.saturating_sub(size);
+        if size < self.file.len(&self.path)? {
+            self.file.set_len(&self.path, size)?;
+            self.size = size;
+        }
+        Ok(truncated)
+    }
+
+    fn trim_log(&mut self) -> Result<(), Error> {
+        if self.size < self.file.len(&self.path)? {
+            self.file.set_len(&self.path, self.size)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the indexes the room of an active segment's (`LogSegment.resizeIndexes`).
+    pub(super) fn resize_indexes(&mut self) -> Result<(), Error> {
+        self.offset_index.get()?.grow()?;
+        self.time_index.get()?.resize_to_max()
+    }
+
+    /// `LogSegment.flush`. The indexes are opened by it.
+    pub(super) fn flush(&mut self, fsync: bool) -> Result<(), Error> {
+        self.offset_index.get()?;
+        self.time_index.get()?;
+        if fsync {
+            self.file.sync(&self.path)?;
+            self.offset_index.get()?.flush()?;
+            self.time_index.get()?.flush()?;
+            self.txn_index.sync()?;
+        }
+        Ok(())
+    }
+
+    /// `LogSegment.close`.
+    pub(super) fn close(&mut self) -> Result<(), Error> {
+        if let Some(last) = self.index_rule.largest_timestamp() {
+            // Kafka swallows what goes wrong here.
+            let _ = self.time_index.get()?.maybe_append(last, true);
+        }
+        self.offset_index.close()?;
+        self.time_index.close()?;
+        self.trim_log()
+    }
+}

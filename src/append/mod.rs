@@ -34,6 +34,7 @@ mod leftovers;
 mod load_trace;
 mod loader;
 mod local_log;
+mod log_file;
 pub mod partition_log;
 pub mod scenario;
 mod scheduler;

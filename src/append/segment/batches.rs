@@ -71,7 +71,7 @@ impl LogSegment {
         end: u64,
         each: impl FnMut(&StreamBatch<'_>) -> Result<ControlFlow<()>, Error>,
     ) -> Result<u64, Error> {
-        if position >= self.size {
+        if position >= self.log.size() {
             return Ok(position);
         }
         self.reader()?.for_each_batch(position, end, each)
@@ -80,8 +80,8 @@ impl LogSegment {
     /// The `.log` as it is now, to be read while the indexes are written.
     pub(in crate::append) fn reader(&self) -> Result<SegmentReader, Error> {
         Ok(SegmentReader {
-            file: self.files.view(&self.path)?,
-            size: self.size,
+            file: self.log.view()?,
+            size: self.log.size(),
         })
     }
 
@@ -141,7 +141,7 @@ impl LogSegment {
         let index = self.offset_index.get()?;
         let start = index.lookup(index.last_offset()).position;
         let end = self.for_each_batch(start, u64::MAX, |_| Ok(ControlFlow::Continue(())))?;
-        Ok(self.size.saturating_sub(end))
+        Ok(self.log.size().saturating_sub(end))
     }
 
     /// `LogSegment.largestTimestamp`: of the records, or else when the file was last written.
@@ -150,7 +150,7 @@ impl LogSegment {
         if largest >= 0 {
             return Ok(largest);
         }
-        let modified = self.files.modified(&self.path)?;
+        let modified = self.log.modified()?;
         let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }

@@ -1,6 +1,6 @@
 //! One segment: its `.log`, its indexes, when it is full, what is written when.
 //!
-//! Decides `LogSegment`, `FileRecords`.
+//! Decides `LogSegment`.
 
 mod batches;
 mod recovery;
@@ -10,9 +10,10 @@ mod segment_files;
 use std::path::{Path, PathBuf};
 
 use super::config::LogConfig;
-use super::error::{Error, LoadError, Rejection};
-use super::files::{Files, OpenFile};
+use super::error::Error;
+use super::files::Files;
 use super::indexes::{LazyIndex, OffsetIndex, TimeIndex, TransactionIndex, relative_offset};
+use super::log_file::LogFile;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::segment_indexer::{IndexRule, IndexedBatch, TimestampOffset};
@@ -24,10 +25,7 @@ pub(super) use segment_files::segment_path;
 #[derive(Debug)]
 pub(super) struct LogSegment {
     pub(super) base_offset: i64,
-    files: Files,
-    path: PathBuf,
-    file: OpenFile,
-    size: u64,
+    log: LogFile,
     pub(super) offset_index: LazyIndex<OffsetIndex>,
     pub(super) time_index: LazyIndex<TimeIndex>,
     pub(super) txn_index: TransactionIndex,
@@ -70,55 +68,47 @@ impl LogSegment {
         now_ms: i64,
         file_already_exists: bool,
     ) -> Result<Self, Error> {
-        let index = |kind| dir.join(LogFileName { kind, state }.to_string());
-        let path = index(LogFileKind::Log(base_offset));
-        let file = files.open(&path)?;
-        let preallocates = config.preallocate && !file_already_exists;
-        if preallocates {
-            file.set_len(&path, config.initial_file_size())?;
-        }
-        let size = if preallocates { 0 } else { file.len(&path)? };
-        if i32::try_from(size).is_err() {
-            return Err(LoadError::SegmentTooLarge { path, size }.into());
-        }
+        let path = |kind| dir.join(LogFileName { kind, state }.to_string());
         let max = config.segment_index_bytes;
         Ok(Self {
             base_offset,
-            files: files.clone(),
-            file,
-            size,
+            log: LogFile::open(
+                files,
+                path(LogFileKind::Log(base_offset)),
+                config,
+                file_already_exists,
+            )?,
             offset_index: LazyIndex::new(
                 files,
-                index(LogFileKind::OffsetIndex(base_offset)),
+                path(LogFileKind::OffsetIndex(base_offset)),
                 base_offset,
                 max,
             ),
             time_index: LazyIndex::new(
                 files,
-                index(LogFileKind::TimeIndex(base_offset)),
+                path(LogFileKind::TimeIndex(base_offset)),
                 base_offset,
                 max,
             ),
             txn_index: TransactionIndex::open(
                 files,
-                index(LogFileKind::TransactionIndex(base_offset)),
+                path(LogFileKind::TransactionIndex(base_offset)),
             )?,
             index_rule: IndexRule::new(u64::try_from(config.index_interval_bytes).unwrap_or(0)),
             created_ms: now_ms,
             rolling_based_timestamp: None,
             state,
-            path,
         })
     }
 
     /// Bytes of batches in the `.log`.
     pub(super) fn size(&self) -> u64 {
-        self.size
+        self.log.size()
     }
 
     /// The `.log` file.
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.log.path()
     }
 
     // ---- appending ------------------------------------------------------------------------
@@ -139,14 +129,9 @@ impl LogSegment {
         if records.is_empty() {
             return Ok(());
         }
-        let mut physical_position = self.size;
+        let mut physical_position = self.log.size();
         self.ensure_offset_in_range(largest_offset)?;
-        let size = self.size.saturating_add(records.len() as u64);
-        if i32::try_from(size).is_err() {
-            return Err(Rejection::SegmentFull(self.size).into());
-        }
-        self.file.write_all_at(&self.path, records, self.size)?;
-        self.size = size;
+        self.log.append(records)?;
         let mut rest = records;
         while let Ok(header) = RecordBatchHeader::ref_from(rest) {
             let batch_size = header.size_in_bytes();
@@ -195,10 +180,10 @@ impl LogSegment {
         self.txn_index.truncate_to(offset)?;
         self.resize_indexes()?;
         let truncated = match found {
-            Some(found) => self.truncate_log(found.position)?,
+            Some(found) => self.log.truncate_to(found.position)?,
             None => 0,
         };
-        if self.size == 0 {
+        if self.log.size() == 0 {
             self.created_ms = now_ms;
             self.rolling_based_timestamp = None;
         }
@@ -210,21 +195,9 @@ impl LogSegment {
         Ok(truncated)
     }
 
-    /// Cuts the `.log` to `size` bytes (`FileRecords.truncateTo`).
+    /// Cuts the `.log` to `size` bytes; returns how many bytes of batches went.
     pub(super) fn truncate_log(&mut self, size: u64) -> Result<u64, Error> {
-        let truncated = self.size.saturating_sub(size);
-        if size < self.file.len(&self.path)? {
-            self.file.set_len(&self.path, size)?;
-            self.size = size;
-        }
-        Ok(truncated)
-    }
-
-    fn trim_log(&mut self) -> Result<(), Error> {
-        if self.size < self.file.len(&self.path)? {
-            self.file.set_len(&self.path, self.size)?;
-        }
-        Ok(())
+        self.log.truncate_to(size)
     }
 
     /// Gives the indexes the room of an active segment's (`LogSegment.resizeIndexes`).
@@ -238,7 +211,7 @@ impl LogSegment {
         self.offset_index.get()?;
         self.time_index.get()?;
         if fsync {
-            self.file.sync(&self.path)?;
+            self.log.sync()?;
             self.offset_index.get()?.flush()?;
             self.time_index.get()?.flush()?;
             self.txn_index.sync()?;
@@ -254,6 +227,6 @@ impl LogSegment {
         }
         self.offset_index.close()?;
         self.time_index.close()?;
-        self.trim_log()
+        self.log.trim()
     }
 }

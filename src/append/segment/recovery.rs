@@ -63,29 +63,22 @@ impl LogSegment {
         source: &Self,
         position: u64,
     ) -> Result<u64, Error> {
-        let start = self.size;
-        let mut taken = 0;
+        let start = self.log.size();
         source.for_each_batch(position, u64::MAX, |batch| {
             if relative_offset(batch.last_offset(), self.base_offset).is_err() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.file.append_part(
-                &self.path,
-                start + taken,
-                &source.file,
-                batch.position(),
-                batch.size_in_bytes(),
-            )?;
+            let (position, size_in_bytes) = (self.log.size(), batch.size_in_bytes());
+            self.log
+                .append_part(&source.log, batch.position(), size_in_bytes)?;
             self.index_batch(&IndexedBatch {
                 last_offset: batch.last_offset(),
                 max_timestamp: batch.max_timestamp(),
-                position: start + taken,
-                size_in_bytes: batch.size_in_bytes(),
+                position,
+                size_in_bytes,
             })?;
-            taken += batch.size_in_bytes();
-            self.size = start + taken;
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(taken)
+        Ok(self.log.size() - start)
     }
 }

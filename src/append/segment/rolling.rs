@@ -30,8 +30,8 @@ impl LogSegment {
         // Kafka opens the indexes only if nothing before them decides, but then logs their
         // fill: they are open after a roll in any case.
         Ok(
-            self.size > segment_bytes.saturating_sub(params.messages_size)
-                || (self.size > 0 && waited > config.segment_ms)
+            self.log.size() > segment_bytes.saturating_sub(params.messages_size)
+                || (self.log.size() > 0 && waited > config.segment_ms)
                 || self.offset_index.get()?.is_full()
                 || self.time_index.get()?.is_full()
                 || !self.can_convert_to_relative_offset(params.max_offset_in_messages)?,
@@ -65,6 +65,6 @@ impl LogSegment {
         self.time_index.get()?.maybe_append(last, true)?;
         self.offset_index.get()?.trim()?;
         self.time_index.get()?.trim()?;
-        self.trim_log()
+        self.log.trim()
     }
 }

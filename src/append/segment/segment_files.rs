@@ -36,9 +36,7 @@ impl LogSegment {
             let stem = name.strip_suffix(old_suffix).unwrap_or(&name);
             path.with_file_name(format!("{stem}{}", state.suffix()))
         };
-        let path = renamed(&self.path);
-        self.files.rename(&self.path, &path)?;
-        self.path = path;
+        self.log.rename(renamed(self.log.path()))?;
         self.offset_index
             .rename(renamed(self.offset_index.path()))?;
         self.time_index.rename(renamed(self.time_index.path()))?;
@@ -50,7 +48,7 @@ impl LogSegment {
     /// The segment's files, there or not.
     pub(in crate::append) fn files(&self) -> Vec<PathBuf> {
         vec![
-            self.path.clone(),
+            self.log.path().to_owned(),
             self.offset_index.path().to_owned(),
             self.time_index.path().to_owned(),
             self.txn_index.path().to_owned(),

@@ -7,7 +7,7 @@ mod recovery;
 mod rolling;
 mod segment_files;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::config::LogConfig;
 use super::error::Error;

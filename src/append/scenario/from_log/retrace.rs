@@ -1,5 +1,5 @@
-//! A log followed batch by batch, as the scenario has written it so far: what a batch says, and how a
-//! scenario gets to the place where it lies.
+//! A log followed batch by batch, as the scenario has written it so far: what a batch says, and how
+//! a scenario gets to the place where it lies.
 
 use crate::append::config::LogConfig;
 use crate::append::scenario::model::{

@@ -119,6 +119,16 @@ impl<'w> Batch<'w> {
         Ok(crc)
     }
 
+    /// Whether the bytes at hand are all of the batch and have the stored checksum. If not,
+    /// [`Batch::is_valid`] tells what is wrong.
+    #[must_use]
+    #[inline]
+    pub fn is_plainly_valid(&self) -> bool {
+        self.whole()
+            .is_some_and(|whole| record_batch::compute_crc(whole) == self.header.crc())
+            && !self.file.has_changed()
+    }
+
     /// Whether the stored checksum is right.
     ///
     /// # Errors

@@ -29,6 +29,13 @@ const TREE_BIT: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
+impl Slot {
+    /// Numbers begin at 0, and those of removed entries are used again.
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A map from `Long` keys with Java's iteration order.
 #[derive(Clone, Debug)]
 pub struct JavaHashMap<V> {

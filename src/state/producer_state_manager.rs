@@ -82,6 +82,14 @@ impl ProducerStateManager {
         self.producers.value(slot)
     }
 
+    /// A small number that is the producer's own until producers are removed, for whoever keeps
+    /// more about producers than a broker does; `None` if it is not known.
+    #[must_use]
+    #[inline]
+    pub fn producer_number(&self, producer_id: i64) -> Option<usize> {
+        self.slot(producer_id).map(Slot::number)
+    }
+
     /// All producers in the order in which a snapshot has them
     /// (`ProducerStateManager.activeProducers`).
     pub fn active_producers(&self) -> impl Iterator<Item = &ProducerStateEntry> {
@@ -219,6 +227,13 @@ impl ProducerStateManager {
     /// (`ProducerStateManager.onHighWatermarkUpdated`).
     pub fn on_high_watermark_updated(&mut self, high_watermark: i64) {
         self.transactions.remove_unreplicated(high_watermark);
+    }
+
+    /// From now on a transaction whose marker lies below `offset` is forgotten as it ends: for
+    /// whoever takes in batches that were replicated long ago, and has not to be told the high
+    /// watermark after each marker.
+    pub fn take_for_replicated(&mut self, offset: i64) {
+        self.transactions.take_for_replicated(offset);
     }
 
     /// The first offset of the oldest transaction that is open or unreplicated

@@ -589,15 +589,13 @@ impl Producer {
 fn likeness(header: &RecordBatchHeader) -> u64 {
     // An odd constant spreads each field over all bits.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let fields = [
-        header.size_in_bytes(),
-        u64::from(header.last_offset_delta().cast_unsigned()),
-        header.base_timestamp_or_delete_horizon().cast_unsigned(),
-        header.max_timestamp().cast_unsigned(),
-    ];
-    fields.iter().fold(SPREAD, |hash, field| {
-        (hash.rotate_left(23) ^ field).wrapping_mul(SPREAD)
-    })
+    let delta = u64::from(header.last_offset_delta().cast_unsigned());
+    let shape = header.size_in_bytes() ^ delta.rotate_left(32);
+    let first = header.base_timestamp_or_delete_horizon().cast_unsigned();
+    let last = header.max_timestamp().cast_unsigned();
+    // Two chains side by side take less time than one of all four fields.
+    let times = (first.wrapping_mul(SPREAD).rotate_left(23) ^ last).wrapping_mul(SPREAD);
+    times ^ shape.wrapping_mul(SPREAD)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "below 2^31")]

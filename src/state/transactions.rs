@@ -37,6 +37,8 @@ pub(super) struct Transactions {
     unreplicated: BTreeMap<i64, TxnMetadata>,
     /// No unreplicated transaction has its marker below this.
     lowest_marker: i64,
+    /// Markers below this are replicated when they come; `None` if that is not known before.
+    replicated_before: Option<i64>,
 }
 
 impl Transactions {
@@ -54,12 +56,23 @@ impl Transactions {
                 first_offset: completed.first_offset,
             });
         };
+        let is_replicated = self
+            .replicated_before
+            .is_some_and(|end| completed.last_offset < end);
+        if is_replicated {
+            return Ok(());
+        }
         txn.last_offset = Some(completed.last_offset);
         if self.unreplicated.is_empty() || completed.last_offset < self.lowest_marker {
             self.lowest_marker = completed.last_offset;
         }
         self.unreplicated.insert(completed.first_offset, txn);
         Ok(())
+    }
+
+    /// Transactions whose marker lies below `offset` do not become unreplicated ones.
+    pub(super) fn take_for_replicated(&mut self, offset: i64) {
+        self.replicated_before = Some(offset);
     }
 
     /// Drops unreplicated transactions whose marker is below `offset`
@@ -164,6 +177,20 @@ mod tests {
         assert_eq!(txns.first_unstable_offset().unwrap().message_offset, 10);
         txns.remove_unreplicated(16);
         assert_eq!(txns.first_unstable_offset(), None);
+    }
+
+    #[test]
+    fn what_is_taken_for_replicated_is_forgotten_as_it_ends() {
+        let mut txns = Transactions::default();
+        txns.take_for_replicated(16);
+        txns.start(open(1, 10));
+        txns.start(open(2, 12));
+        txns.complete(&aborted(1, 10, 15)).unwrap();
+        assert!(!txns.has_unreplicated());
+        assert_eq!(txns.first_unstable_offset().unwrap().message_offset, 12);
+        txns.complete(&aborted(2, 12, 16)).unwrap();
+        assert_eq!(txns.first_unstable_offset().unwrap().message_offset, 12);
+        assert!(txns.complete(&aborted(1, 10, 17)).is_err());
     }
 
     #[test]

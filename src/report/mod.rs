@@ -4,6 +4,7 @@
 //! what is not. Nothing here knows of terminals.
 
 pub mod aborted;
+mod by_producer;
 pub mod content;
 pub mod coordinator_topics;
 pub mod diff;

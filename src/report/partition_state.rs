@@ -301,6 +301,9 @@ impl Loaded {
             .partition_point(|segment| segment.base_offset <= from);
         let limit = options.at_offset.unwrap_or(i64::MAX);
         let replicated = high_watermark.map_or(i64::MAX, |it| it.max(log_start_offset));
+        // What is replicated is dropped as it comes, or a log of many transactions would be kept
+        // whole until its end.
+        self.manager.take_for_replicated(replicated);
         let mut end = dir
             .segments
             .last()
@@ -328,14 +331,11 @@ impl Loaded {
                         refusal,
                     });
                 }
-                // What is replicated is dropped as it comes, or a log of many transactions
-                // would be kept whole until its end.
-                if batch.header.attributes().is_control() {
-                    self.manager.on_high_watermark_updated(replicated);
-                }
             }
             Ok(ControlFlow::Continue(()))
         })?;
+        // What comes behind the log is not.
+        self.manager.take_for_replicated(i64::MIN);
         Ok(end)
     }
 }

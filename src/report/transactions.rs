@@ -4,9 +4,6 @@
 //! lies in between. Data and markers belong together by producer id alone: under
 //! `transaction.version` 2 a marker carries the data's epoch plus one.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
-
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
@@ -20,6 +17,9 @@ use crate::state::{
 /// Places noted within one transaction where a marker may be missing; more are only counted. A
 /// log can be made to have one at every batch.
 const MAX_MISSING_MARKERS: usize = 100;
+
+/// In place of the number of a slot: there is none.
+const NO_SLOT: u32 = u32::MAX;
 
 /// Where a batch lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,14 +192,22 @@ pub enum TxnEvent {
 }
 
 /// The end of a transaction.
-#[derive(Clone, Debug)]
-pub struct EndedTxn {
+#[derive(Clone, Copy, Debug)]
+pub struct EndedTxn<'t> {
     /// What lay before the marker; of no meaning if the transaction has no data here.
-    pub transaction: Transaction,
+    pub transaction: &'t Transaction,
     /// The marker.
     pub marker: TxnMarker,
     /// The row of the `.txnindex`, if it was aborted.
     pub aborted: Option<AbortedTxnRow>,
+}
+
+/// The end that came last: its transaction stays in the slot until the producer begins another.
+#[derive(Debug)]
+struct Ended {
+    slot: usize,
+    marker: TxnMarker,
+    aborted: Option<AbortedTxnRow>,
 }
 
 /// Folds batches, in the order of the log, into transactions.
@@ -210,20 +218,17 @@ pub struct EndedTxn {
 pub struct TransactionFold {
     manager: ProducerStateManager,
     slots: Vec<Slot>,
-    by_producer: HashMap<i64, usize, SpreadProducerIds>,
-    /// The slot used last: batches of one producer often come in a row.
-    last_used: usize,
+    /// Places in `slots` by the manager's number of the producer; [`NO_SLOT`] of those without.
+    slot_of: Vec<u32>,
     holes: Holes,
     refused: u64,
     last_refusal: Option<Refusal>,
-    high_watermark: Option<i64>,
-    ended: Option<EndedTxn>,
+    ended: Option<Ended>,
 }
 
 /// What is known of one transactional producer.
 #[derive(Debug, Default)]
 struct Slot {
-    producer_id: i64,
     is_open: bool,
     transaction: Transaction,
     /// Type and epoch of the producer's last batch, if that was a marker.
@@ -272,7 +277,7 @@ impl TransactionFold {
     pub fn from_scratch(log_start_offset: i64) -> Self {
         let mut fold = Self::default();
         fold.manager.load_without_snapshot(log_start_offset);
-        fold
+        fold.with_high_watermark(None)
     }
 
     /// Goes on from the snapshot at `offset`.
@@ -292,14 +297,15 @@ impl TransactionFold {
                 slot.transaction = transaction;
             }
         }
-        fold
+        fold.with_high_watermark(None)
     }
 
     /// Ended transactions with a marker below this are forgotten at once; all are if it is not
     /// said, as if the high watermark were at the log end.
     #[must_use]
     pub fn with_high_watermark(mut self, high_watermark: Option<i64>) -> Self {
-        self.high_watermark = high_watermark;
+        let high_watermark = high_watermark.unwrap_or(i64::MAX);
+        self.manager.take_for_replicated(high_watermark);
         self
     }
 
@@ -317,8 +323,13 @@ impl TransactionFold {
 
     /// The transaction, or the marker without one, that ended last.
     #[must_use]
-    pub fn ended(&self) -> Option<&EndedTxn> {
-        self.ended.as_ref()
+    pub fn ended(&self) -> Option<EndedTxn<'_>> {
+        let ended = self.ended.as_ref()?;
+        Some(EndedTxn {
+            transaction: &self.slots.get(ended.slot)?.transaction,
+            marker: ended.marker,
+            aborted: ended.aborted,
+        })
     }
 
     /// Batches that would stop a broker which rebuilds its state.
@@ -336,7 +347,8 @@ impl TransactionFold {
     /// The open transaction of a producer.
     #[must_use]
     pub fn open(&self, producer_id: i64) -> Option<&Transaction> {
-        let slot = self.slots.get(*self.by_producer.get(&producer_id)?)?;
+        let number = self.manager.producer_number(producer_id)?;
+        let slot = self.slots.get(*self.slot_of.get(number)? as usize)?;
         slot.is_open.then_some(&slot.transaction)
     }
 
@@ -355,7 +367,7 @@ impl TransactionFold {
     #[inline]
     pub fn take(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<TxnEvent, Error> {
         match entry {
-            Entry::Batch(batch) => self.take_batch(at.index, batch),
+            Entry::Batch(batch) => Ok(self.take_batch(at.index, batch, batch.marker()?)),
             Entry::Legacy(entry) => {
                 // One message, or a wrapper that has the offset of its last.
                 self.holes.next_offset = Some(entry.header.offset().wrapping_add(1));
@@ -368,34 +380,37 @@ impl TransactionFold {
         }
     }
 
+    /// The same of a batch; `marker` is what it says if it is one.
     #[inline]
-    fn take_batch(&mut self, segment: usize, batch: &Batch<'_>) -> Result<TxnEvent, Error> {
+    pub(super) fn take_batch(
+        &mut self,
+        segment: usize,
+        batch: &Batch<'_>,
+        marker: Option<EndTransactionMarker>,
+    ) -> TxnEvent {
         let header = batch.header;
         self.holes.pass(header.base_offset(), header.last_offset());
         if !header.has_producer_id() {
-            return Ok(TxnEvent::Nothing);
+            return TxnEvent::Nothing;
         }
         let place = Place {
             segment,
             position: batch.position,
         };
         let attributes = header.attributes();
-        if attributes.is_control() {
-            return match batch.marker()? {
-                Some(marker) => Ok(self.take_marker(header, marker, place)),
-                // The cleaner leaves control batches without a record; they end nothing.
-                None => Ok(self
-                    .recover(header, None)
-                    .map_or(TxnEvent::Refused, |_| TxnEvent::Nothing)),
-            };
+        if attributes.is_control()
+            && let Some(marker) = marker
+        {
+            return self.take_marker(header, marker, place);
         }
         if self.recover(header, None).is_none() {
-            return Ok(TxnEvent::Refused);
+            return TxnEvent::Refused;
         }
-        if attributes.is_transactional() {
+        // The cleaner leaves control batches without a record; they end nothing.
+        if attributes.is_transactional() && !attributes.is_control() {
             self.add_data(header, place);
         }
-        Ok(TxnEvent::Nothing)
+        TxnEvent::Nothing
     }
 
     /// Passes a batch on to the state; `None` if it would stop a broker.
@@ -487,96 +502,43 @@ impl TransactionFold {
         };
         slot.last_marker = Some(this);
         let was_open = std::mem::take(&mut slot.is_open);
-        if was_open {
-            let high_watermark = self.high_watermark.unwrap_or(i64::MAX);
-            self.manager.on_high_watermark_updated(high_watermark);
-        }
         let event = match (&recovered, was_open) {
             (None, _) => return TxnEvent::Refused,
             (Some(_), true) => TxnEvent::Ended,
             (Some(_), false) => TxnEvent::EmptyTransaction,
         };
-        self.ended = Some(EndedTxn {
-            transaction: std::mem::take(&mut slot.transaction),
+        self.ended = Some(Ended {
+            slot: index,
             marker,
             aborted: recovered.flatten(),
         });
         event
     }
 
-    /// The slot of a producer, made if there is none.
+    /// The slot of a producer that the manager knows, made if there is none.
     #[inline]
     fn slot(&mut self, producer_id: i64) -> usize {
-        if let Some(slot) = self.slots.get(self.last_used)
-            && slot.producer_id == producer_id
-        {
-            return self.last_used;
+        let Some(number) = self.manager.producer_number(producer_id) else {
+            return usize::MAX;
+        };
+        match self.slot_of.get(number) {
+            Some(slot) if *slot != NO_SLOT => *slot as usize,
+            _ => self.new_slot(number),
         }
-        let slots = &mut self.slots;
-        let index = *self.by_producer.entry(producer_id).or_insert_with(|| {
-            slots.push(Slot {
-                producer_id,
-                ..Slot::default()
-            });
-            slots.len() - 1
-        });
-        self.last_used = index;
+    }
+
+    #[cold]
+    fn new_slot(&mut self, number: usize) -> usize {
+        let index = self.slots.len();
+        // Four billion producers do not fit into memory, so the number always fits.
+        let slot = u32::try_from(index).unwrap_or(NO_SLOT);
+        if self.slot_of.len() <= number {
+            self.slot_of.resize(number + 1, NO_SLOT);
+        }
+        if let Some(place) = self.slot_of.get_mut(number) {
+            *place = slot;
+        }
+        self.slots.push(Slot::default());
         index
-    }
-}
-
-/// Spreads producer ids, which are small numbers close together, by one multiplication with a
-/// number that differs from run to run: who writes a log cannot choose ids that collide.
-#[derive(Clone, Debug)]
-struct SpreadProducerIds {
-    factor: u64,
-}
-
-impl Default for SpreadProducerIds {
-    fn default() -> Self {
-        let random = RandomState::new().build_hasher().finish();
-        // Odd, so that no two ids fall together before the upper bits are cut off.
-        Self { factor: random | 1 }
-    }
-}
-
-impl BuildHasher for SpreadProducerIds {
-    type Hasher = ProducerIdHasher;
-
-    fn build_hasher(&self) -> ProducerIdHasher {
-        ProducerIdHasher {
-            factor: self.factor,
-            hash: 0,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct ProducerIdHasher {
-    factor: u64,
-    hash: u64,
-}
-
-impl Hasher for ProducerIdHasher {
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.hash
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, value: u64) {
-        let product = (self.hash ^ value).wrapping_mul(self.factor);
-        self.hash = product ^ (product >> 32);
-    }
-
-    #[inline]
-    fn write_i64(&mut self, value: i64) {
-        self.write_u64(value.cast_unsigned());
     }
 }

@@ -4,8 +4,9 @@ use super::disputed::look_up_disputed;
 use super::row::AbortedRow;
 use super::segment::{Found, InLog, IndexRow, Part, Segment, read_index};
 use super::{AbortedOptions, AbortedSummary, RangeRule};
+use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
-use crate::log::batches::{BatchWalk, Entry};
+use crate::log::batches::{Batch, BatchWalk, Entry};
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
@@ -20,7 +21,7 @@ const UNREADABLE: &str = "txnindex-entry-unreadable";
 
 /// Compares the `.txnindex` files with the transactions of the log, segment by segment, for whoever
 /// walks the entries.
-pub(in crate::report) struct Comparison<'a, F> {
+pub(in crate::report) struct Comparison<'a> {
     dir: &'a PartitionDir,
     options: &'a AbortedOptions,
     log_start_offset: i64,
@@ -30,21 +31,15 @@ pub(in crate::report) struct Comparison<'a, F> {
     pub(super) summary: AbortedSummary,
     /// A fetch would look no further.
     is_complete: bool,
-    emit: F,
 }
 
-impl<'a, E, F> Comparison<'a, F>
-where
-    E: From<Error>,
-    F: FnMut(&AbortedRow<'_>) -> Result<(), E>,
-{
+impl<'a> Comparison<'a> {
     /// Before the first entry of the log; `fold` is what [`begin`] gives.
     pub(in crate::report) fn new(
         dir: &'a PartitionDir,
         options: &'a AbortedOptions,
         log_start_offset: i64,
         fold: TransactionFold,
-        emit: F,
     ) -> Self {
         Self {
             dir,
@@ -55,7 +50,6 @@ where
             end: dir.segments.first().map_or(0, |first| first.base_offset),
             summary: AbortedSummary::default(),
             is_complete: false,
-            emit,
         }
     }
 
@@ -71,7 +65,12 @@ where
     }
 
     /// Compares one segment; returns whether to go on.
-    pub(super) fn segment(&mut self, index: usize, files: &SegmentFiles) -> Result<bool, E> {
+    pub(super) fn segment<E: From<Error>>(
+        &mut self,
+        index: usize,
+        files: &SegmentFiles,
+        emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
         let io = self.options.state.io;
         let Some(opened) = open_segment(self.dir, files, io)? else {
             self.summary.vanished += 1;
@@ -100,7 +99,7 @@ where
             self.look_again(files, &opened.file)?;
         }
         self.dir.check_not_cut()?;
-        self.finish_segment(limit)?;
+        self.finish_segment(limit, emit)?;
         Ok(goes_on)
     }
 
@@ -111,24 +110,57 @@ where
         at: SegmentAt<'_>,
         entry: &Entry<'_>,
     ) -> Result<TxnEvent, Error> {
+        if let Entry::Batch(batch) = entry {
+            return Ok(self.batch(at, batch, batch.marker()?));
+        }
         let Some(last_offset) = last_offset(entry) else {
             return self.fold.take(at, entry);
         };
-        let mut base_offset = last_offset;
-        if let Entry::Batch(batch) = entry {
-            base_offset = batch.header.base_offset();
-            self.summary.walked_bytes += batch.size_in_bytes();
-        }
+        let event = if self.is_passed_over(last_offset) {
+            TxnEvent::Nothing
+        } else {
+            self.fold.take(at, entry)?
+        };
+        self.taken(event, last_offset, last_offset);
+        Ok(event)
+    }
+
+    /// The same of a batch; `marker` is what it says if it is one.
+    #[inline]
+    pub(in crate::report) fn batch(
+        &mut self,
+        at: SegmentAt<'_>,
+        batch: &Batch<'_>,
+        marker: Option<EndTransactionMarker>,
+    ) -> TxnEvent {
+        let last_offset = batch.header.last_offset();
+        self.summary.walked_bytes += batch.size_in_bytes();
+        let event = if self.is_passed_over(last_offset) {
+            TxnEvent::Nothing
+        } else {
+            self.fold.take_batch(at.index, batch, marker)
+        };
+        self.taken(event, batch.header.base_offset(), last_offset);
+        event
+    }
+
+    /// A broker that replays from scratch does not read what lies below the log start.
+    #[inline]
+    fn is_passed_over(&self, last_offset: i64) -> bool {
+        self.options.state.from_scratch && last_offset < self.log_start_offset
+    }
+
+    /// An entry of these offsets has been taken in.
+    #[inline]
+    fn taken(&mut self, event: TxnEvent, base_offset: i64, last_offset: i64) {
         self.end = self.end.max(last_offset.wrapping_add(1));
-        if self.options.state.from_scratch && last_offset < self.log_start_offset {
-            self.index_rows_below(last_offset.wrapping_add(1), None);
-            return Ok(TxnEvent::Nothing);
+        if event != TxnEvent::Nothing || self.has_index_row_below(last_offset.wrapping_add(1)) {
+            self.compare(event, base_offset, last_offset);
         }
-        let event = self.fold.take(at, entry)?;
+    }
+
+    fn compare(&mut self, event: TxnEvent, base_offset: i64, last_offset: i64) {
         self.index_rows_below(base_offset, None);
-        if event == TxnEvent::Nothing && !self.has_index_row_below(last_offset.wrapping_add(1)) {
-            return Ok(event);
-        }
         let mut marker = None;
         if let (TxnEvent::Ended | TxnEvent::EmptyTransaction, Some(ended)) =
             (event, self.fold.ended())
@@ -137,7 +169,7 @@ where
             if event == TxnEvent::EmptyTransaction {
                 self.summary.empty += u64::from(ended.marker.is_abort());
             } else if let Some(row) = ended.aborted {
-                let transaction = &ended.transaction;
+                let transaction = ended.transaction;
                 let in_log = InLog {
                     row,
                     batches: transaction.batches,
@@ -150,7 +182,6 @@ where
             }
         }
         self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
-        Ok(event)
     }
 
     /// An aborted transaction ends here: its row should be the next of the index.
@@ -277,7 +308,11 @@ where
 
     /// Looks up what a difference shows or hides, and hands
     /// the rows out.
-    pub(in crate::report) fn finish_segment(&mut self, limit: i64) -> Result<(), E> {
+    pub(in crate::report) fn finish_segment<E: From<Error>>(
+        &mut self,
+        limit: i64,
+        emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.index_rows_below(limit, None);
         let mut found = std::mem::take(&mut self.segment.found);
         look_up_disputed(self.dir, self.options.state.io, &mut found)?;
@@ -286,7 +321,7 @@ where
                 found.finding = Some(SURPLUS);
                 found.reason = Some("consumers do not see records that were not rolled back");
             }
-            self.hand_out(found)?;
+            self.hand_out(found, emit)?;
         }
         let defects = [
             (
@@ -309,13 +344,17 @@ where
                     ..Found::default()
                 });
                 row.position = Some(position);
-                (self.emit)(&row)?;
+                emit(&row)?;
             }
         }
         Ok(())
     }
 
-    fn hand_out(&mut self, found: &Found) -> Result<(), E> {
+    fn hand_out<E>(
+        &mut self,
+        found: &Found,
+        emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         // Kafka lists none that ended below the log start.
         if found.last_offset() < self.log_start_offset {
             return Ok(());
@@ -333,7 +372,7 @@ where
             return Ok(());
         }
         let row = self.row(found);
-        (self.emit)(&row)
+        emit(&row)
     }
 
     fn wants(&mut self, found: &Found) -> bool {

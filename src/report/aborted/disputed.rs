@@ -1,6 +1,5 @@
 //! The batches that a difference between index and log shows or hides.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::segment::{Found, Part};
@@ -10,6 +9,7 @@ use crate::log::batches::Entry;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
+use crate::report::by_producer::ByProducer;
 
 /// Offsets of a producer that one side takes for aborted and the other does not.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ pub(super) fn look_up_disputed(
         .max()
         .unwrap_or(from);
     disputed.sort_by_key(|it| it.first_offset);
-    let mut by_producer: HashMap<i64, Pending> = HashMap::new();
+    let mut by_producer: ByProducer<Pending> = ByProducer::default();
     for (place, it) in disputed.iter().enumerate() {
         let pending = by_producer.entry(it.producer_id).or_default();
         pending.places.push(place);

@@ -98,16 +98,16 @@ pub fn aborted_partition<E: From<Error>>(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
     options: &AbortedOptions,
-    emit: impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
+    mut emit: impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
 ) -> Result<Option<AbortedSummary>, E> {
     let Some(first) = dir.segments.first() else {
         return Ok(None);
     };
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
     let (fold, _) = begin(dir, log_start_offset, options.state)?;
-    let mut comparison = Comparison::new(dir, options, log_start_offset, fold, emit);
+    let mut comparison = Comparison::new(dir, options, log_start_offset, fold);
     for (index, segment) in dir.segments.iter().enumerate() {
-        if !comparison.segment(index, segment)? {
+        if !comparison.segment(index, segment, &mut emit)? {
             break;
         }
     }

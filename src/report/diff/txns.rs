@@ -99,7 +99,7 @@ pub(super) fn transaction_at(replica: &Replica<'_>, place: &BatchPlaceRow) -> Op
     let (transaction, end) = match replica.event {
         TxnEvent::Ended => {
             let ended = replica.txns.ended()?;
-            (&ended.transaction, Some(ended.marker))
+            (ended.transaction, Some(ended.marker))
         }
         TxnEvent::Nothing | TxnEvent::EmptyTransaction | TxnEvent::Refused => {
             (replica.txns.open(producer_id)?, None)

@@ -18,6 +18,7 @@ use super::coordinator_topics::is_written_by_coordinator;
 use super::filter::Filter;
 use super::partition_state::read_snapshot;
 use crate::format::NO_TIMESTAMP;
+use crate::format::control_record::EndTransactionMarker;
 use crate::format::record_batch::{CompressionType, RecordBatchHeader};
 use crate::log::batches::{Batch, Entry, LegacyEntry};
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -148,6 +149,8 @@ pub(super) struct GapFold<'d> {
     /// Missing sequences that may come later.
     pending: Vec<Finding>,
     repeats: Repeats,
+    /// Whether control records and what was aborted are told of.
+    tells_unread: bool,
 }
 
 impl<'d> GapFold<'d> {
@@ -166,11 +169,19 @@ impl<'d> GapFold<'d> {
             sequences: sequences(dir),
             pending: Vec::new(),
             repeats: Repeats::default(),
+            tells_unread: true,
         };
         if !options.from_scratch {
             fold.snapshot = fold.load_first_snapshot(dir, options.io)?;
         }
         Ok(fold)
+    }
+
+    /// Leaves out offsets of control records and of aborted transactions: they are in every log with
+    /// transactions, and as they should be.
+    pub(super) fn without_unread(mut self) -> Self {
+        self.tells_unread = false;
+        self
     }
 
     /// After the last entry: what only the end, or a second look, tells.
@@ -215,24 +226,27 @@ impl<'d> GapFold<'d> {
         entry: &Entry<'_>,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
-        self.offsets.enter(at.index, found)?;
         match entry {
-            Entry::Batch(batch) => self.batch(at, batch, found),
+            Entry::Batch(batch) => self.batch(at, batch, batch.marker()?, found),
             Entry::Legacy(entry) => self.legacy(at, entry, found),
             Entry::Damage(damage) => {
+                self.offsets.enter(at.index, found)?;
                 self.offsets.damage(at.index, *damage);
                 Ok(())
             }
         }
     }
 
+    /// The same of a batch; `marker` is what it says if it is one.
     #[inline]
-    fn batch(
+    pub(super) fn batch(
         &mut self,
         at: SegmentAt<'_>,
         batch: &Batch<'_>,
+        marker: Option<EndTransactionMarker>,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
+        self.offsets.enter(at.index, found)?;
         let header = batch.header;
         let placed = Placed {
             segment: at.index,
@@ -244,20 +258,25 @@ impl<'d> GapFold<'d> {
         if is_repeated {
             return Ok(());
         }
-        let is_control = header.attributes().is_control();
-        let marker = if is_control { batch.marker()? } else { None };
         let fold = (&mut self.pending, &mut self.repeats);
         let log_start_offset = self.offsets.log_start_offset;
         let gone = self.offsets.gone;
+        let tells_aborted = self.tells_unread;
         self.sequences.batch(header, marker, gone, |finding| {
             Told {
                 header,
                 placed,
                 log_start_offset,
+                tells_aborted,
             }
             .tell(finding, fold.0, fold.1, found);
         });
-        if (is_control || has_less_records(header)) && placed.last_offset >= log_start_offset {
+        let is_control = header.attributes().is_control();
+        let is_unread = is_control && header.records_count() != 0;
+        if (is_control || has_less_records(header))
+            && placed.last_offset >= log_start_offset
+            && (self.tells_unread || !is_unread)
+        {
             found.extend(hidden(header, placed, marker.is_some()));
         }
         Ok(())
@@ -272,6 +291,7 @@ impl<'d> GapFold<'d> {
         entry: &LegacyEntry<'_>,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
+        self.offsets.enter(at.index, found)?;
         let last_offset = entry.header.offset();
         let is_compressed = entry.header.compression_type() != CompressionType::NONE;
         let first_offset = if is_compressed {
@@ -332,6 +352,7 @@ struct Told<'h> {
     header: &'h RecordBatchHeader,
     placed: Placed,
     log_start_offset: i64,
+    tells_aborted: bool,
 }
 
 impl Told<'_> {
@@ -347,7 +368,7 @@ impl Told<'_> {
                 first_offset,
                 last_offset,
             } => {
-                if last_offset >= self.log_start_offset {
+                if self.tells_aborted && last_offset >= self.log_start_offset {
                     let first = first_offset.max(self.log_start_offset);
                     let aborted = gap(first, last_offset, GapClass::Aborted);
                     let producer = (self.header.producer_id(), self.header.producer_epoch());

@@ -40,7 +40,7 @@ impl Rows<'_> {
                 }
             }
             match (fold.take(at, &entry)?, fold.ended()) {
-                (TxnEvent::Ended, Some(it)) => self.ended(&it.transaction, &it.marker, emit)?,
+                (TxnEvent::Ended, Some(it)) => self.ended(it.transaction, &it.marker, emit)?,
                 (TxnEvent::EmptyTransaction, Some(it)) => self.empty(&it.marker, emit)?,
                 (TxnEvent::Nothing | TxnEvent::Refused, _) | (_, None) => {}
             }

@@ -7,21 +7,18 @@ use super::sequences::Compaction;
 use super::snapshots::SnapshotCheck;
 use super::transactions::of_missing_marker;
 use crate::log::Error;
-use crate::log::batches::Entry;
+use crate::log::batches::{Batch, Entry};
 use crate::log::partition_walk::SegmentAt;
-use crate::report::aborted::{AbortedRow, Comparison};
+use crate::report::aborted::Comparison;
 use crate::report::gaps::{self, GapFold};
 use crate::report::transactions::TxnEvent;
-
-/// Takes the rows of the transaction indexes.
-pub(super) type EmitAborted<'a> = Box<dyn FnMut(&AbortedRow<'_>) -> Result<(), Error> + 'a>;
 
 /// What must see the batches in order.
 pub(super) struct Folds<'a> {
     pub(super) gaps: GapFold<'a>,
     pub(super) gap_findings: Vec<gaps::Finding>,
     pub(super) compaction: Compaction,
-    pub(super) transactions: Comparison<'a, EmitAborted<'a>>,
+    pub(super) transactions: Comparison<'a>,
     pub(super) epochs: EpochCheck,
     pub(super) snapshots: SnapshotCheck<'a>,
     pub(super) found: Vec<Finding>,
@@ -29,25 +26,35 @@ pub(super) struct Folds<'a> {
 
 impl Folds<'_> {
     /// Takes in the next entry.
-    #[inline]
     pub(super) fn entry(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) -> Result<(), Error> {
-        if let Entry::Batch(batch) = entry {
-            if self.snapshots.is_due(batch.header.base_offset()) {
-                let manager = self.transactions.fold.manager();
-                let is_compacted = self.compaction.is_seen();
-                let offset = batch.header.base_offset();
-                self.snapshots
-                    .compare(offset, manager, is_compacted, &mut self.found)?;
-            }
-            self.epochs.take(at.index, batch.position, batch.header);
-        } else if let Entry::Legacy(_) = entry {
-            self.epochs.take_legacy();
+        match entry {
+            Entry::Batch(batch) => return self.batch(at, batch),
+            Entry::Legacy(_) => self.epochs.take_legacy(),
+            Entry::Damage(_) => {}
         }
         self.gaps.entry(at, entry, &mut self.gap_findings)?;
-        match self.transactions.entry(at, entry)? {
+        // Only batches do something to a transaction.
+        self.transactions.entry(at, entry)?;
+        Ok(())
+    }
+
+    /// Takes in the next entry, a batch.
+    #[inline]
+    pub(super) fn batch(&mut self, at: SegmentAt<'_>, batch: &Batch<'_>) -> Result<(), Error> {
+        let offset = batch.header.base_offset();
+        if self.snapshots.is_due(offset) {
+            let manager = self.transactions.fold.manager();
+            let is_compacted = self.compaction.is_seen();
+            self.snapshots
+                .compare(offset, manager, is_compacted, &mut self.found)?;
+        }
+        self.epochs.take(at.index, batch.position, batch.header);
+        let marker = batch.marker()?;
+        self.gaps.batch(at, batch, marker, &mut self.gap_findings)?;
+        match self.transactions.batch(at, batch, marker) {
             TxnEvent::Nothing | TxnEvent::EmptyTransaction => {}
             TxnEvent::Ended => self.ended(),
-            TxnEvent::Refused => self.refused(at, entry),
+            TxnEvent::Refused => self.refused(at, batch),
         }
         Ok(())
     }
@@ -63,9 +70,8 @@ impl Folds<'_> {
     }
 
     #[cold]
-    fn refused(&mut self, at: SegmentAt<'_>, entry: &Entry<'_>) {
-        let (Entry::Batch(batch), Some(refusal)) = (entry, self.transactions.fold.last_refusal())
-        else {
+    fn refused(&mut self, at: SegmentAt<'_>, batch: &Batch<'_>) {
+        let Some(refusal) = self.transactions.fold.last_refusal() else {
             return;
         };
         let finding = Finding {

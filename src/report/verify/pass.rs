@@ -1,6 +1,5 @@
 //! The pass over one partition: the walk that feeds the folds and hands stretches to the threads.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::batches::SegmentContext;
@@ -30,7 +29,7 @@ use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{OpenSegment, SegmentAt, open_segment};
 use crate::log::{Error, Io};
-use crate::report::aborted::{AbortedOptions, AbortedRow, Comparison};
+use crate::report::aborted::{AbortedOptions, Comparison};
 use crate::report::gaps::{GapFold, GapOptions};
 use crate::report::partition_state::{StateOptions, log_start_offset};
 use crate::report::txns::{TxnsOptions, WantedStates, begin, open_transactions};
@@ -83,19 +82,14 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             state,
             ..AbortedOptions::default()
         };
-        let aborted: RefCell<Vec<Finding>> = RefCell::default();
-        let start = self.start;
         let (fold, is_seeded) = begin(dir, log_start, state)?;
-        let emit_aborted = |row: &AbortedRow<'_>| {
-            aborted.borrow_mut().extend(of_aborted(row, dir, &start));
-            Ok(())
-        };
         let gap_options = GapOptions {
             io,
             ..GapOptions::default()
         };
         let mut gap_findings = Vec::new();
         let gaps = GapFold::begin(dir, self.checkpoints, &gap_options, &mut gap_findings)?;
+        let gaps = gaps.without_unread();
         let mut folds = Folds {
             gaps,
             gap_findings,
@@ -105,7 +99,6 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 &aborted_options,
                 log_start,
                 fold.with_high_watermark(self.checkpoints.high_watermark),
-                Box::new(emit_aborted),
             ),
             epochs: EpochCheck::default(),
             snapshots: SnapshotCheck::new(dir, io, self.is_live()),
@@ -130,12 +123,11 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                     continue;
                 }
             }
-            folds.transactions.finish_segment(i64::MAX)?;
-            folds.found.append(&mut aborted.take());
             if folds.found.iter().any(|it| it.severity.is_alarm()) {
                 dir.check_not_cut()?;
             }
             self.hand_over(&mut folds)?;
+            self.aborted(&mut folds)?;
         }
         self.end(folds, is_seeded, log_start, walked.last)?;
         Ok(walked)
@@ -170,6 +162,26 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             self.out.found(finding);
         }
         self.out.give(self.passed, self.give)
+    }
+
+    /// Gives out what the transaction index of the segment has wrong, behind what was found in the
+    /// segment: there may be as many rows as transactions, so none is kept.
+    fn aborted<E: From<Error>>(&mut self, folds: &mut Folds<'_>) -> Result<(), E>
+    where
+        G: FnMut(Finding) -> Result<(), E>,
+    {
+        let (dir, start) = (self.dir, self.start);
+        let mut is_first = true;
+        folds.transactions.finish_segment(i64::MAX, &mut |row| {
+            let Some(finding) = of_aborted(row, dir, &start) else {
+                return Ok(());
+            };
+            if std::mem::take(&mut is_first) {
+                dir.check_not_cut()?;
+                self.out.finish(self.passed, self.give)?;
+            }
+            (self.give)(finding)
+        })
     }
 
     /// Whether a broker may be at work here.
@@ -311,32 +323,36 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut walk = BatchWalk::new(&opened.file);
         loop {
             let position = walk.position();
-            let Some(entry) = walk.next_entry() else {
+            if let Some(batch) = walk.next_mapped() {
+                segment.batch(&batch);
+                folds.batch(at, &batch)?;
+            } else if let Some(entry) = walk.next_entry() {
+                let entry = entry?;
+                if let Entry::Damage(damage) = &entry {
+                    if position > from {
+                        self.out.submit(stretch(from, position));
+                    }
+                    from = position + damage.size_in_bytes;
+                    let behind = Resume::find(opened, from, next_base)?;
+                    let place = DamagedSegment {
+                        index: segment.index,
+                        base_offset: segment.base,
+                        file: &opened.name,
+                        size_in_bytes: size,
+                    };
+                    let next_offset = folds.gaps.next_offset();
+                    let finding = of_damage(damage, &self.start, &place, next_offset, behind);
+                    folds.found.push(finding);
+                }
+                segment.entry(&entry);
+                folds.entry(at, &entry)?;
+            } else {
                 // What a broker is still writing is no part of it.
                 if position > from {
                     self.out.submit(stretch(from, position));
                 }
                 break;
-            };
-            let entry = entry?;
-            if let Entry::Damage(damage) = &entry {
-                if position > from {
-                    self.out.submit(stretch(from, position));
-                }
-                from = position + damage.size_in_bytes;
-                let behind = Resume::find(opened, from, next_base)?;
-                let place = DamagedSegment {
-                    index: segment.index,
-                    base_offset: segment.base,
-                    file: &opened.name,
-                    size_in_bytes: size,
-                };
-                let next_offset = folds.gaps.next_offset();
-                let finding = of_damage(damage, &self.start, &place, next_offset, behind);
-                folds.found.push(finding);
             }
-            segment.entry(&entry);
-            folds.entry(at, &entry)?;
             batches += 1;
             if position - from.min(position) >= STRETCH_BYTES || batches >= STRETCH_BATCHES {
                 if position > from {

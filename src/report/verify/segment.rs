@@ -4,8 +4,7 @@ use super::finding::{Finding, Severity};
 use super::indexes::{Indexed, OffsetIndexCheck, TimeIndexCheck};
 use super::kind::Kind;
 use crate::format::NO_TIMESTAMP;
-use crate::format::record_batch::RecordBatchHeader;
-use crate::log::batches::Entry;
+use crate::log::batches::{Batch, Entry};
 
 /// What one segment's batches are held against.
 pub(super) struct SegmentWalk<'a> {
@@ -25,13 +24,9 @@ pub(super) struct Outside {
 }
 
 impl SegmentWalk<'_> {
-    #[inline]
     pub(super) fn entry(&mut self, entry: &Entry<'_>) {
-        let (indexed, base_offset) = match entry {
-            Entry::Batch(batch) => (
-                of_batch(batch.position, batch.header),
-                batch.header.base_offset(),
-            ),
+        match entry {
+            Entry::Batch(batch) => self.batch(batch),
             Entry::Legacy(entry) => {
                 if let Some(times) = &mut self.times {
                     times.has_legacy();
@@ -41,10 +36,25 @@ impl SegmentWalk<'_> {
                     last_offset: entry.header.offset(),
                     max_timestamp: entry.timestamp().unwrap_or(NO_TIMESTAMP),
                 };
-                (indexed, indexed.last_offset)
+                self.indexed(indexed, indexed.last_offset);
             }
-            Entry::Damage(_) => return,
+            Entry::Damage(_) => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn batch(&mut self, batch: &Batch<'_>) {
+        let header = batch.header;
+        let indexed = Indexed {
+            position: batch.position,
+            last_offset: header.last_offset(),
+            max_timestamp: header.max_timestamp(),
         };
+        self.indexed(indexed, header.base_offset());
+    }
+
+    #[inline]
+    fn indexed(&mut self, indexed: Indexed, base_offset: i64) {
         let relative = indexed.last_offset.wrapping_sub(self.base);
         if base_offset < self.base || !(0..=i64::from(i32::MAX)).contains(&relative) {
             self.outside.1 += 1;
@@ -96,15 +106,6 @@ impl SegmentWalk<'_> {
                 format!("offset {offset} does not fit a segment that begins at {base}"),
             )
         });
-    }
-}
-
-#[inline]
-fn of_batch(position: u64, header: &RecordBatchHeader) -> Indexed {
-    Indexed {
-        position,
-        last_offset: header.last_offset(),
-        max_timestamp: header.max_timestamp(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! A batch of magic 2 where it lies in a segment: its header, and on demand its checksum, its records
-//! and the control record it begins with.
+//! A batch of magic 2 where it lies in a segment: its header, and on demand its checksum, its
+//! records and the control record it begins with.
 
 use std::borrow::Cow;
 

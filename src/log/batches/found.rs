@@ -1,5 +1,5 @@
-//! What an entry is by its first bytes alone, whoever has read them: the walk, or the search for the
-//! next batch behind damage.
+//! What an entry is by its first bytes alone, whoever has read them: the walk, or the search for
+//! the next batch behind damage.
 
 use crate::format::legacy_record;
 use crate::format::record_batch::{LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH};

@@ -1,5 +1,5 @@
-//! One segment under recovery (`LogSegment.recover`): every batch is checked, indexed and taken into
-//! the producers' state, up to the first that recovery cuts off.
+//! One segment under recovery (`LogSegment.recover`): every batch is checked, indexed and taken
+//! into the producers' state, up to the first that recovery cuts off.
 
 use std::ops::ControlFlow;
 

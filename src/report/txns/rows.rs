@@ -1,5 +1,5 @@
-//! What a listing of transactions knows while it walks: what is asked for, what has been counted, and
-//! how a row is put together.
+//! What a listing of transactions knows while it walks: what is asked for, what has been counted,
+//! and how a row is put together.
 
 use super::row::{TxnFinding, TxnRow, TxnState};
 use super::{TxnsOptions, TxnsSummary};

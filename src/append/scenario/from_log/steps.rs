@@ -1,6 +1,6 @@
-//! The step that gives a batch's bytes back: a leader's append where it does, else a follower's, which
-//! takes any batch as it is. Each is taken into the producers' state, so that the next one is judged
-//! as a broker judges it.
+//! The step that gives a batch's bytes back: a leader's append where it does, else a follower's,
+//! which takes any batch as it is. Each is taken into the producers' state, so that the next one is
+//! judged as a broker judges it.
 
 use super::retrace::{Reason, Retrace};
 use crate::append::scenario::batch::{self, Sender};

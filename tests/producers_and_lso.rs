@@ -109,8 +109,8 @@ fn active(row: &ProducerRow) -> Value {
         "lastTimestamp": minus_one(row.last_timestamp),
         "currentTxnFirstOffset": row.current_txn_first_offset,
         "batchMetadata": row.batch_metadata.iter().map(|batch| serde_json::json!({
-            "firstSeq": batch.first_seq,
-            "lastSeq": batch.last_seq,
+            "firstSeq": minus_one(batch.first_seq),
+            "lastSeq": minus_one(batch.last_seq),
             "firstOffset": batch.first_offset,
             "lastOffset": batch.last_offset,
             "offsetDelta": batch.offset_delta,
@@ -175,6 +175,42 @@ fn fixtures_answer_as_the_live_broker_did() {
         wrong.join("\n")
     );
     assert!(compared > 150, "{compared}");
+}
+
+/// Kafka 0.11 kept a marker as the producer's last batch, without sequences, and its snapshot
+/// says so: Kafka 4.3.1 reads lastSequence -1 there and counts the first one back from it.
+#[test]
+fn what_has_no_sequence_is_null() {
+    let partition = root().join("fixtures/s10-kafka-0.11.0.3/data/tx-1");
+    let rows = producer_rows(&partition, StateOptions::default());
+    let marker = rows.iter().find(|row| row.producer_id == 7).unwrap();
+    let marker = serde_json::to_value(marker).unwrap();
+    for key in ["firstSequence", "lastSequence"] {
+        assert_eq!(marker[key], Value::Null, "{key}");
+    }
+    let batch = &marker["batchMetadata"][0];
+    assert_eq!(
+        (&batch["firstSeq"], &batch["lastSeq"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&marker["lastOffset"], &batch["firstOffset"]),
+        (&80.into(), &80.into())
+    );
+    // Of no data a snapshot keeps no batch at all.
+    let partition = root().join("fixtures/s02-txn-tv2/data/tx-0");
+    let rows = producer_rows(&partition, StateOptions::default());
+    let without_data: Vec<&ProducerRow> = rows
+        .iter()
+        .filter(|row| row.batch_metadata.is_empty())
+        .collect();
+    assert!(!without_data.is_empty());
+    for row in without_data {
+        assert_eq!(
+            (row.first_sequence, row.last_sequence, row.last_offset),
+            (None, None, None)
+        );
+    }
 }
 
 /// What a run did that no file keeps, by the steps of its scenario.
@@ -426,8 +462,8 @@ fn incident_producer(row: &ProducerRow) -> Value {
         "lastTimestamp": minus_one(row.last_timestamp),
         "currentTxnFirstOffset": row.current_txn_first_offset,
         "batches": row.batch_metadata.iter().map(|batch| serde_json::json!({
-            "firstSequence": batch.first_seq,
-            "lastSequence": batch.last_seq,
+            "firstSequence": minus_one(batch.first_seq),
+            "lastSequence": minus_one(batch.last_seq),
             "firstOffset": batch.first_offset,
             "lastOffset": batch.last_offset,
             "timestamp": minus_one(batch.timestamp),

@@ -27,6 +27,14 @@ impl BatchMetadata {
         decrement_sequence(self.last_sequence, self.offset_delta)
     }
 
+    /// Sequences of its first and last record. `None` where Kafka has no last sequence and counts
+    /// the first back from -1: Kafka 0.11 remembered a marker as the producer's last batch, and
+    /// its snapshots still say so.
+    #[must_use]
+    pub fn sequences(&self) -> Option<(i32, i32)> {
+        (self.last_sequence != NO_SEQUENCE).then(|| (self.first_sequence(), self.last_sequence))
+    }
+
     /// Offset of its first record (`BatchMetadata.firstOffset`).
     #[must_use]
     pub fn first_offset(&self) -> i64 {
@@ -380,5 +388,16 @@ mod tests {
             ..batch(1)
         };
         assert_eq!(metadata.first_sequence(), i32::MAX - 1);
+        assert_eq!(metadata.sequences(), Some((i32::MAX - 1, 1)));
+    }
+
+    #[test]
+    fn a_marker_kept_as_a_batch_has_no_sequences() {
+        let marker = BatchMetadata {
+            last_sequence: NO_SEQUENCE,
+            offset_delta: 0,
+            ..batch(1)
+        };
+        assert_eq!(marker.sequences(), None);
     }
 }

@@ -6,9 +6,9 @@ mod statistics;
 use serde::Serialize;
 
 use super::partition_state::PartitionState;
-use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP};
+use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
 use crate::log::partition_dir::PartitionDir;
-use crate::state::ProducerStateEntry;
+use crate::state::{BatchMetadata, ProducerStateEntry};
 
 pub use snapshots::{SnapshotDifference, SnapshotRow, SnapshotState, compare_snapshots};
 pub use statistics::{SnapshotGrowth, StatisticsRow, statistics};
@@ -68,10 +68,10 @@ pub struct ProducerRow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BatchMetadataRow {
-    /// Sequence of its first record.
-    pub first_seq: i32,
-    /// Sequence of its last record.
-    pub last_seq: i32,
+    /// Sequence of its first record; null in a marker that Kafka 0.11 kept as a batch.
+    pub first_seq: Option<i32>,
+    /// Sequence of its last record; null in such a marker.
+    pub last_seq: Option<i32>,
     /// Offset of its first record.
     pub first_offset: i64,
     /// Offset of its last record.
@@ -114,6 +114,7 @@ fn producer_row(
     state: &PartitionState,
     entry: &ProducerStateEntry,
 ) -> ProducerRow {
+    let first = entry.batch_metadata().next();
     let last = entry.last_batch();
     ProducerRow {
         topic: dir.topic().map(str::to_owned),
@@ -121,16 +122,16 @@ fn producer_row(
         producer_id: entry.producer_id(),
         producer_epoch: known(entry.producer_epoch(), NO_PRODUCER_EPOCH),
         coordinator_epoch: known(entry.coordinator_epoch(), -1),
-        first_sequence: known(entry.first_sequence(), NO_SEQUENCE),
-        last_sequence: known(entry.last_sequence(), NO_SEQUENCE),
+        first_sequence: first.and_then(BatchMetadata::sequences).map(|it| it.0),
+        last_sequence: last.and_then(BatchMetadata::sequences).map(|it| it.1),
         last_offset: last.map(|batch| batch.last_offset),
         last_timestamp: known(entry.last_timestamp(), NO_TIMESTAMP),
         current_txn_first_offset: entry.current_txn_first_offset(),
         batch_metadata: entry
             .batch_metadata()
             .map(|batch| BatchMetadataRow {
-                first_seq: batch.first_sequence(),
-                last_seq: batch.last_sequence,
+                first_seq: batch.sequences().map(|it| it.0),
+                last_seq: batch.sequences().map(|it| it.1),
                 first_offset: batch.first_offset(),
                 last_offset: batch.last_offset,
                 offset_delta: batch.offset_delta,

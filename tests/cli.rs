@@ -222,6 +222,58 @@ fn columns_bounds_the_width_unless_the_least_columns_need_more() {
     }
 }
 
+/// Only what is to be pasted is longer than the terminal is wide.
+#[test]
+fn answers_fit_eighty_columns() {
+    const COMMANDS: [&str; 14] = [
+        "ls --segments",
+        "producers",
+        "producers --from-scratch",
+        "producers --snapshots",
+        "producers --stats",
+        "replay",
+        "gaps --all",
+        "txns",
+        "aborted",
+        "aborted --stats",
+        "lso --all",
+        "verify",
+        "recover",
+        "read --count",
+    ];
+    for fixture in [
+        "s02-txn-tv2/data",
+        "s04-read-process-write/data",
+        "s07g-zeroed-tail/data",
+        "s07i-corrupt-snapshot/data",
+        "incidents/abort-marker-cleaned-away/data",
+        "incidents/client-skipped-a-sequence/data",
+        "incidents/coordinator-epoch-goes-back/data",
+        "incidents/gap-classes/data",
+        "incidents/transaction-only-in-snapshot/data",
+        "incidents/txnindex-missing/data",
+    ] {
+        let data = fixtures().join(fixture);
+        for command in COMMANDS {
+            let mut command_line = kseg(&data);
+            command_line
+                .env("COLUMNS", "80")
+                .args(command.split(' '))
+                .arg(".");
+            let output = finish(&mut command_line).stdout;
+            assert!(!output.is_empty(), "{fixture}: {command}");
+            for line in output.lines() {
+                let is_to_be_pasted =
+                    line.contains("kafka-transactions.sh") || line.starts_with("  # ");
+                assert!(
+                    line.chars().count() <= 80 || is_to_be_pasted,
+                    "{fixture}: {command}: {line}"
+                );
+            }
+        }
+    }
+}
+
 // Status.
 
 #[test]

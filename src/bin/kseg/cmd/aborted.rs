@@ -18,9 +18,9 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
-use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, optional, optional_time, plural};
+use crate::render::{alarm, note_hidden, paragraph};
 
 /// Compare the aborted transactions in the log with those in the .txnindex files
 ///
@@ -197,13 +197,15 @@ impl Totals {
 
     fn print(&self, context: &mut Context) -> anyhow::Result<()> {
         let Self { sum, .. } = self;
+        let style = context.style;
+        let out = &mut context.out;
         if self.disagreeing == 0 {
-            writeln!(
-                context.out,
+            let line = format!(
                 "{}, {} in them; the indexes agree with the log",
                 count(sum.in_log, "aborted transaction"),
                 count(sum.records, "record")
-            )?;
+            );
+            paragraph(out, style, ["", "  "], &line)?;
         } else {
             let line = format!(
                 "{} of {} not agree with the log: {} missing, {} surplus, {} too late, {} broken",
@@ -214,44 +216,51 @@ impl Totals {
                 sum.starts_late,
                 sum.broken
             );
-            writeln!(context.out, "{}", context.style.bad(&line))?;
-            writeln!(
-                context.out,
+            alarm(out, style, ["", "  "], &line)?;
+            let line = format!(
                 "{} shown that were rolled back, {} hidden that were not",
                 count(sum.exposed_records, "record"),
                 count(sum.hidden_records, "record")
-            )?;
+            );
+            paragraph(out, style, ["", "  "], &line)?;
         }
+        for line in self.remarks() {
+            paragraph(out, style, ["", "  "], &line)?;
+        }
+        if !self.findings.is_empty() {
+            writeln!(out)?;
+        }
+        for finding in &self.findings {
+            alarm(out, style, ["", "  "], finding)?;
+        }
+        Ok(())
+    }
+
+    /// What is worth knowing whether or not the indexes are right.
+    fn remarks(&self) -> Vec<String> {
+        let Self { sum, .. } = self;
+        let mut remarks = Vec::new();
         if sum.in_log > 0 {
-            writeln!(
-                context.out,
+            remarks.push(format!(
                 "{} of {} in batches are aborted data",
                 bytes(sum.size_in_bytes),
                 bytes(sum.walked_bytes)
-            )?;
+            ));
         }
         if let Some((name, run)) = &self.longest_run {
-            writeln!(
-                context.out,
+            remarks.push(format!(
                 "longest run that no read_committed consumer sees: {}..{} in {name}",
                 run.first_offset, run.last_offset
-            )?;
+            ));
         }
         if sum.empty > 0 {
-            writeln!(
-                context.out,
+            remarks.push(format!(
                 "{} without data here, which {} no row by design",
                 count(sum.empty, "ABORT marker"),
                 if sum.empty == 1 { "has" } else { "have" }
-            )?;
+            ));
         }
-        if !self.findings.is_empty() {
-            writeln!(context.out)?;
-        }
-        for finding in &self.findings {
-            writeln!(context.out, "{finding}")?;
-        }
-        Ok(())
+        remarks
     }
 }
 
@@ -295,7 +304,7 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
             Ok(())
         },
     )?;
-    totals.findings = findings.iter().map(|line| style.bad(line)).collect();
+    totals.findings = findings;
     totals.listed = listed;
     if totals.partitions == 0 {
         return Ok(false);
@@ -307,11 +316,10 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
         list(&inputs, options, context)?;
     }
     if totals.disagreeing > 0 {
-        writeln!(
-            context.out,
-            "\na broker rebuilds the indexes of the segments it recovers after an unclean stop; \
-             kseg rebuild makes them"
-        )?;
+        let line = "a broker rebuilds the indexes of the segments it recovers after an unclean \
+                    stop; kseg rebuild makes them";
+        writeln!(context.out)?;
+        paragraph(&mut context.out, style, ["", ""], line)?;
     }
     Ok(totals.disagreeing > 0)
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &DiffArgs, context: &mut Context) -> anyhow::Result<Stat
         differing += u64::from(!row.equal);
         match &mut json {
             Some(json) => json.row(&mut context.out, row)?,
-            None => table.add(row, context.style),
+            None => table.add(row),
         }
         Ok(())
     });

@@ -117,9 +117,9 @@ fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
         table.row(cells(row));
     }
     let style = context.style;
-    let hidden = table.print(&mut context.out, style)?;
+    let mut hidden = table.print(&mut context.out, style)?;
     for row in rows {
-        print_segments(row, context)?;
+        hidden = hidden.max(print_segments(row, context)?);
         print_files(row, context)?;
     }
     Ok(note_hidden(hidden, &mut context.out)?)
@@ -197,9 +197,10 @@ const SEGMENT_COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("MAX TIMESTAMP", Left, 4),
 ];
 
-fn print_segments(row: &LsRow, context: &mut Context) -> anyhow::Result<()> {
+/// Returns how many columns did not fit.
+fn print_segments(row: &LsRow, context: &mut Context) -> anyhow::Result<usize> {
     let Some(segments) = &row.segment_list else {
-        return Ok(());
+        return Ok(0);
     };
     writeln!(
         context.out,
@@ -221,8 +222,7 @@ fn print_segments(row: &LsRow, context: &mut Context) -> anyhow::Result<()> {
         ]);
     }
     let style = context.style;
-    table.print(&mut context.out, style)?;
-    Ok(())
+    Ok(table.print(&mut context.out, style)?)
 }
 
 const FILE_COLUMNS: &[SummaryColumn] = &[

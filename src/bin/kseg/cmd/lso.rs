@@ -11,9 +11,9 @@ use crate::coordinators::Coordinators;
 use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
-use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{count, plural, printable, time};
+use crate::render::{note_hidden, paragraph};
 
 /// Show where read_committed consumers stop, and who holds them there
 ///
@@ -133,47 +133,55 @@ fn print_table(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow
     Ok(note_hidden(hidden, &mut context.out)?)
 }
 
+/// A line about a partition.
+enum Note {
+    Text(String),
+    /// One line however long, to be pasted.
+    Command(String),
+}
+
 fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
-    let mut first = true;
-    for row in rows {
-        let name = partition_name(row);
-        let mut note = |text: String| -> anyhow::Result<()> {
-            if first {
-                writeln!(context.out)?;
-                first = false;
-            }
-            writeln!(context.out, "{text}")?;
-            Ok(())
-        };
-        if let Some(held) = &row.held_by {
-            if let (Some(file), Some(position)) = (&held.file, held.position) {
-                note(format!(
-                    "{name}: first batch in {} at position {position}",
-                    printable(file)
-                ))?;
-            }
-            if let Some(standing) = standing(held) {
-                note(format!("{name}: {standing}"))?;
-            }
-            if let Some(command) = &held.abort_command {
-                note(format!("release {name}: {command}"))?;
-            }
-        }
-        if let Some(first) = row.first_unstable_offset.filter(|_| is_waiting(row)) {
-            note(format!(
-                "{name}: high watermark {} is below the log end {}; a transaction from {first} on \
-                 holds consumers as soon as it passes that",
-                row.high_watermark, row.log_end_offset
-            ))?;
-        }
-        if let (Some(replayed), Some(why)) = (row.last_stable_offset_replayed, &row.difference) {
-            note(format!("{name}: the log alone gives {replayed}: {why}"))?;
-        }
-        if let Some(reason) = &row.incomplete_reason {
-            note(format!("{name}: not complete: {reason}"))?;
+    let notes: Vec<Note> = rows.iter().flat_map(|row| notes(row)).collect();
+    if !notes.is_empty() {
+        writeln!(context.out)?;
+    }
+    let style = context.style;
+    for note in notes {
+        match note {
+            Note::Text(text) => paragraph(&mut context.out, style, ["", "  "], &text)?,
+            Note::Command(line) => writeln!(context.out, "{line}")?,
         }
     }
     Ok(())
+}
+
+fn notes(row: &LsoRow) -> Vec<Note> {
+    let name = partition_name(row);
+    let mut notes = Vec::new();
+    let mut note = |text: String| notes.push(Note::Text(format!("{name}: {text}")));
+    let held = row.held_by.as_ref();
+    if let Some(held) = held {
+        if let (Some(file), Some(position)) = (&held.file, held.position) {
+            note(format!("first batch in {file} at position {position}"));
+        }
+        standing(held).map(&mut note);
+    }
+    if let Some(first) = row.first_unstable_offset.filter(|_| is_waiting(row)) {
+        note(format!(
+            "high watermark {} is below the log end {}; a transaction from {first} on holds \
+             consumers as soon as it passes that",
+            row.high_watermark, row.log_end_offset
+        ));
+    }
+    if let (Some(replayed), Some(why)) = (row.last_stable_offset_replayed, &row.difference) {
+        note(format!("the log alone gives {replayed}: {why}"));
+    }
+    if let Some(reason) = &row.incomplete_reason {
+        note(format!("not complete: {reason}"));
+    }
+    let command = held.and_then(|held| held.abort_command.as_ref());
+    notes.extend(command.map(|command| Note::Command(format!("release {name}: {command}"))));
+    notes
 }
 
 /// What the coordinator has of the transaction, and what that means for an abort.
@@ -186,7 +194,7 @@ fn standing(held: &HeldBy) -> Option<String> {
                 held.producer_id
             )
         },
-        |id| format!("transactional id {}", printable(id)),
+        |id| format!("transactional id {id}"),
     );
     let times_out = held.coordinator.as_ref().and_then(|it| it.times_out_at_ms);
     let advice = match (class.is_in_hand(), times_out) {
@@ -252,8 +260,10 @@ fn print_sources(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyh
     } else {
         "; --all lists every partition"
     };
-    writeln!(context.out, "\n{source}{more}")?;
-    Ok(())
+    writeln!(context.out)?;
+    let style = context.style;
+    let line = format!("{source}{more}");
+    Ok(paragraph(&mut context.out, style, ["", ""], &line)?)
 }
 
 fn cells(row: &LsoRow) -> Vec<String> {

@@ -14,8 +14,8 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
-use crate::render::note_hidden;
 use crate::render::text::{count, optional, optional_time, plural, printable};
+use crate::render::{alarm, note_hidden, paragraph};
 
 /// Show what the broker knows of each producer
 ///
@@ -154,7 +154,7 @@ const PRODUCER_COLUMNS: &[Column] = &[
     Column::new("EPOCH", 5, Right, 0),
     Column::new("LAST SEQ", 10, Right, 0),
     Column::new("LAST OFFSET", 11, Right, 0),
-    Column::new("OPEN SINCE", 10, Right, 0),
+    Column::new("OPEN FROM", 10, Right, 0),
     Column::new("LAST TIMESTAMP", 24, Left, 1),
     Column::new("BATCHES", 7, Right, 2),
     Column::new("COORDINATOR EPOCH", 17, Right, 3),
@@ -189,18 +189,19 @@ impl Printer {
             Some(offset) => format!("from the snapshot at {offset}"),
             None => "replayed from the log start".to_owned(),
         };
-        writeln!(
-            context.out,
+        let answer = format!(
             "{}: {}, {} open; state before {} {from}",
             name(partition),
             count(state.manager.producer_id_count() as u64, "producer"),
             count(open, "transaction"),
             state.log_end_offset,
-        )?;
-        if let Some(reason) = &state.incomplete {
-            writeln!(context.out, "not complete: {reason}")?;
-        }
+        );
         let style = context.style;
+        paragraph(&mut context.out, style, ["", "  "], &answer)?;
+        if let Some(reason) = &state.incomplete {
+            let line = format!("not complete: {reason}");
+            paragraph(&mut context.out, style, ["", "  "], &line)?;
+        }
         let mut listing = Listing::new(PRODUCER_COLUMNS, style);
         let mut any = false;
         producers(partition.dir, state, wanted, |row| {
@@ -224,22 +225,22 @@ impl Printer {
             (Some(topic), Some(partition)) => format!("{topic}-{partition}"),
             _ => "partition".to_owned(),
         };
-        writeln!(
-            context.out,
-            "{}: {}, {} of them with one batch, {} open",
-            printable(&name),
+        let style = context.style;
+        let answer = format!(
+            "{name}: {}, {} of them with one batch, {} open",
             count(row.producers, "producer"),
             row.one_batch_producers,
             count(row.open_transactions, "transaction"),
-        )?;
-        writeln!(
-            context.out,
+        );
+        paragraph(&mut context.out, style, ["", "  "], &answer)?;
+        let times = format!(
             "last times from {} to {}{}",
             optional_time(row.oldest_timestamp),
             optional_time(row.newest_timestamp),
             row.producers_per_minute
                 .map_or_else(String::new, |rate| format!(", {rate} producers a minute")),
-        )?;
+        );
+        paragraph(&mut context.out, style, ["", "  "], &times)?;
         if let Some(expired) = row.expired {
             writeln!(
                 context.out,
@@ -276,12 +277,12 @@ impl Printer {
         let differing = rows
             .iter()
             .filter(|row| row.differences.iter().flatten().count() > 0);
-        writeln!(
-            context.out,
+        let answer = format!(
             "{}: {snapshots}, {} not as the log says",
             name(partition),
             differing.count()
-        )?;
+        );
+        paragraph(&mut context.out, context.style, ["", "  "], &answer)?;
         for row in &rows {
             print_snapshot(row, context)?;
         }
@@ -302,23 +303,21 @@ impl Printer {
 const DIFFERENCES_SHOWN: usize = 20;
 
 fn print_snapshot(row: &SnapshotRow, context: &mut Context) -> anyhow::Result<()> {
-    let what = match (&row.defect, row.producers) {
-        (Some(defect), _) => context.style.bad(defect),
+    let style = context.style;
+    let file = format!("{}  {:10}  ", printable(&row.file), row.use_at_load);
+    let before = [file.as_str(), "  "];
+    match (&row.defect, row.producers) {
+        (Some(defect), _) => alarm(&mut context.out, style, before, defect)?,
         (None, Some(producers)) => {
             let expired = row.expired_producers.as_ref();
             let expired = expired.map_or_else(String::new, |expired| {
                 format!(", {} dropped at load for their age", expired.len())
             });
-            format!("{}{expired}", count(producers, "producer"))
+            let what = format!("{}{expired}", count(producers, "producer"));
+            paragraph(&mut context.out, style, before, &what)?;
         }
-        (None, None) => "-".to_owned(),
-    };
-    writeln!(
-        context.out,
-        "{}  {:10}  {what}",
-        printable(&row.file),
-        row.use_at_load
-    )?;
+        (None, None) => paragraph(&mut context.out, style, before, "-")?,
+    }
     let differences = row.differences.as_deref().unwrap_or_default();
     for difference in differences.iter().take(DIFFERENCES_SHOWN) {
         let side = |state: &Option<kseg::report::producers::SnapshotState>| match state {
@@ -331,14 +330,14 @@ fn print_snapshot(row: &SnapshotRow, context: &mut Context) -> anyhow::Result<()
                 optional(state.current_txn_first_offset),
             ),
         };
-        writeln!(
-            context.out,
-            "  producer {}: {}; snapshot: {}; log: {}",
+        let line = format!(
+            "producer {}: {}; snapshot: {}; log: {}",
             difference.producer_id,
             difference.kind,
             side(&difference.snapshot),
             side(&difference.log)
-        )?;
+        );
+        paragraph(&mut context.out, style, ["  ", "    "], &line)?;
     }
     let more = differences.len().saturating_sub(DIFFERENCES_SHOWN);
     if more > 0 {

@@ -21,6 +21,7 @@ use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, printable};
+use crate::render::{note_hidden, paragraph};
 
 /// Make snapshots and indexes again from the log, into a new folder
 ///
@@ -277,15 +278,15 @@ fn print_table(
             .filter(|row| row.same_as_existing == same)
             .count()
     };
-    writeln!(
-        context.out,
+    let line = format!(
         "wrote {} to {}: {} as in the directory, {} other, {} not there",
         count(rows.len() as u64, "file"),
         args.out.display(),
         with(Some(true)),
         with(Some(false)),
         with(None)
-    )?;
+    );
+    paragraph(&mut context.out, context.style, ["", "  "], &line)?;
     let shown: Vec<&RebuildRow> = rows
         .iter()
         .filter(|row| args.all || row.same_as_existing != Some(true))
@@ -309,6 +310,6 @@ fn print_table(
         ]);
     }
     let style = context.style;
-    table.print(&mut context.out, style)?;
-    Ok(())
+    let hidden = table.print(&mut context.out, style)?;
+    Ok(note_hidden(hidden, &mut context.out)?)
 }

@@ -16,10 +16,10 @@ use kseg::state::{Expiration, TransactionVersion};
 use crate::cli::{AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs, parse_time};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
-use crate::render::note_hidden;
 use crate::render::replay_json::ReplayJson;
 use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
 use crate::render::text::{count, plural, printable};
+use crate::render::{note_hidden, paragraph};
 
 /// Lines a table shows of one partition without --all; the others are only counted.
 const MAX_ROWS: usize = 1000;
@@ -442,10 +442,10 @@ fn print_explained(answers: &[Logged], hidden: usize, context: &mut Context) -> 
         .map(|(word, number)| format!("{number} {word}"))
         .collect();
     let words = words.join(", ");
-    writeln!(
-        context.out,
-        "\nin the log all the same because of: {words}\n--all lists every batch"
-    )?;
+    let line = format!("in the log all the same because of: {words}");
+    writeln!(context.out)?;
+    paragraph(&mut context.out, context.style, ["", "  "], &line)?;
+    writeln!(context.out, "--all lists every batch")?;
     Ok(note_hidden(hidden, &mut context.out)?)
 }
 

@@ -16,9 +16,9 @@ use crate::coordinators::{Coordinators, warn_unread};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Listing;
 use crate::render::json::JsonRows;
-use crate::render::note_hidden;
 use crate::render::text::{count, plural};
 use crate::render::txns_table::{ENDED_COLUMNS, Totals, ended_cells, notes};
+use crate::render::{alarm, note_hidden};
 
 /// List transactions: open ones with what they hold up, and how the others ended
 ///
@@ -239,7 +239,7 @@ fn list_ended(
         }
         listing.row(&mut context.out, &ended_cells(row))?;
         for note in notes(row) {
-            writeln!(context.out, "  {}", style.bad(&note))?;
+            alarm(&mut context.out, style, ["  ", "    "], &note)?;
         }
         Ok(())
     })?;

@@ -18,6 +18,7 @@ use crate::context::{Context, Status};
 use crate::render::columns::Align::{Left, Right};
 use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
+use crate::render::note_hidden;
 use crate::render::text::{count, printable};
 
 /// Make partition directories as a broker would have written them
@@ -244,13 +245,13 @@ fn from(path: &Path, redact: bool, context: &mut Context) -> anyhow::Result<Stat
 
 const COLUMNS: &[Column] = &[
     Column::new("STEP", 4, Right, 0),
-    Column::new("WHAT", 24, Left, 0),
+    Column::new("WHAT", 23, Left, 0),
     Column::new("VERDICT", 9, Left, 0),
-    Column::new("OFFSETS", 11, Right, 0),
-    Column::new("HIGH WATERMARK", 14, Right, 1),
+    Column::new("OFFSETS", 9, Right, 0),
+    Column::new("HIGH WATERMARK", 14, Right, 2),
     Column::new("LAST STABLE", 11, Right, 1),
     Column::new("LOG END", 7, Right, 0),
-    Column::new("DETAIL", 6, Left, 0),
+    Column::new("DETAIL", 18, Left, 0),
 ];
 
 enum Printer {
@@ -301,7 +302,7 @@ impl Printer {
             Self::Table {
                 listing: Some(listing),
                 ..
-            } => listing.row(&mut context.out, &cells(index, &result))?,
+            } => listing.row_of_words(&mut context.out, &mut cells(index, &result))?,
             Self::Table { listing: None, .. } => {}
         }
         Ok(())
@@ -315,10 +316,13 @@ impl Printer {
     }
 
     fn finish(self, context: &mut Context) -> anyhow::Result<()> {
-        if let Self::Json(json) = self {
-            json.finish(&mut context.out)?;
+        match self {
+            Self::Json(json) => Ok(json.finish(&mut context.out)?),
+            Self::Table { listing, .. } => {
+                let hidden = listing.map_or(0, |listing| listing.hidden());
+                Ok(note_hidden(hidden, &mut context.out)?)
+            }
         }
-        Ok(())
     }
 }
 

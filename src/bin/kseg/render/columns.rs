@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use super::Style;
+use super::{Style, paragraph};
 
 /// On which side a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +41,14 @@ impl Column {
 /// Space between columns.
 const GAP: usize = 2;
 
+/// Before words that belong to the line above.
+const BELOW: &str = "      ";
+
 /// The columns of a listing that fit.
 pub(crate) struct Listing {
     columns: &'static [Column],
     shown: Vec<bool>,
+    style: Style,
     line: String,
 }
 
@@ -70,6 +74,7 @@ impl Listing {
         Self {
             columns,
             shown,
+            style,
             line: String::new(),
         }
     }
@@ -92,6 +97,26 @@ impl Listing {
         self.compose(|index, _| cells.get(index).map_or("", String::as_str));
         out.write_all(self.line.trim_end().as_bytes())?;
         out.write_all(b"\n")
+    }
+
+    /// Writes one line as [`Listing::row`] does. The words in the last cell go below it where they
+    /// do not fit beside the others.
+    pub(crate) fn row_of_words(
+        &mut self,
+        out: &mut impl Write,
+        cells: &mut [String],
+    ) -> io::Result<()> {
+        self.line.clear();
+        self.compose(|index, _| cells.get(index).map_or("", String::as_str));
+        let width = self.line.trim_end().chars().count();
+        let is_too_long = self.style.width.is_some_and(|available| width > available);
+        let words = cells.last_mut().filter(|_| is_too_long);
+        let words = words.map(std::mem::take).unwrap_or_default();
+        self.row(out, cells)?;
+        if words.is_empty() {
+            return Ok(());
+        }
+        paragraph(out, self.style, [BELOW, BELOW], &words)
     }
 
     fn compose<'c>(&mut self, cell: impl Fn(usize, &'static [Column]) -> &'c str) {
@@ -157,6 +182,32 @@ mod tests {
             "OFFSET  WHAT          CRC\n    12  data          0x1\n"
         );
         assert_eq!(hidden, 0);
+    }
+
+    #[test]
+    fn words_without_room_go_below_the_line() {
+        let write = |width| {
+            let style = Style {
+                width,
+                color: false,
+            };
+            let mut listing = Listing::new(COLUMNS.split_at(2).0, style);
+            let mut out = Vec::new();
+            let mut cells = ["12".to_owned(), "sequence 5 is not the next".to_owned()];
+            listing.row_of_words(&mut out, &mut cells).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let whole = "    12  sequence 5 is not the next\n";
+        assert_eq!(write(None), whole);
+        assert_eq!(write(Some(34)), whole);
+        assert_eq!(
+            write(Some(33)),
+            "    12\n      sequence 5 is not the next\n"
+        );
+        assert_eq!(
+            write(Some(26)),
+            "    12\n      sequence 5 is not\n      the next\n"
+        );
     }
 
     #[test]

@@ -7,10 +7,11 @@ use kseg::report::diff::{
 };
 use kseg::report::gaps::range;
 
-use super::Style;
 use super::columns::Align::{Left, Right};
+use super::diff_next_step::push_next;
 use super::summary::{Summary, SummaryColumn};
 use super::text::{bytes, count, optional, plural, printable};
+use super::{Style, alarm, note_hidden, paragraph};
 
 /// Ranges, producers, transactions and batches that a table shows of one partition.
 const MAX_LINES: usize = 5;
@@ -33,7 +34,7 @@ pub(crate) struct DiffTable {
     losing: u64,
     on_one_side: u64,
     rows: Vec<Vec<String>>,
-    details: Vec<(String, Vec<String>)>,
+    details: Vec<(String, Lines)>,
 }
 
 impl DiffTable {
@@ -49,7 +50,7 @@ impl DiffTable {
         }
     }
 
-    pub(crate) fn add(&mut self, row: &DiffRow, style: Style) {
+    pub(crate) fn add(&mut self, row: &DiffRow) {
         self.partitions += 1;
         self.differing += u64::from(!row.equal);
         self.losing += u64::from(row.is_loss);
@@ -57,8 +58,8 @@ impl DiffTable {
         if self.all || !row.equal {
             self.rows.push(cells(row));
         }
-        let lines = details(row, style);
-        if !lines.is_empty() {
+        let lines = details(row);
+        if !lines.0.is_empty() {
             self.details.push((partition_name(row), lines));
         }
     }
@@ -102,9 +103,7 @@ impl DiffTable {
         }
         for (name, lines) in &self.details {
             writeln!(out, "\n{}", style.heading(name))?;
-            for line in lines {
-                writeln!(out, "  {line}")?;
-            }
+            lines.print(out, style)?;
         }
         if self.on_one_side > 0 {
             writeln!(
@@ -112,12 +111,53 @@ impl DiffTable {
                 "\nnot every broker holds every partition; kafka-topics.sh --describe tells which do"
             )?;
         }
-        if hidden > 0 {
-            let columns = plural(hidden as u64, "column does", "columns do");
-            writeln!(
-                out,
-                "\n{columns} not fit the terminal; -o json has everything"
-            )?;
+        note_hidden(hidden, out)
+    }
+}
+
+/// What is said of one partition.
+pub(super) struct Lines(pub(super) Vec<Line>);
+
+pub(super) enum Line {
+    Text(String),
+    Alarm(String),
+    /// One line however long, to be pasted.
+    Command(String),
+}
+
+impl Line {
+    /// The line with something before it.
+    pub(super) fn behind(self, lead: &str) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(format!("{lead}{text}")),
+            Self::Alarm(text) => Self::Alarm(format!("{lead}{text}")),
+            Self::Command(text) => Self::Command(format!("{lead}{text}")),
+        }
+    }
+}
+
+impl Lines {
+    /// Text, with the spaces it is indented by.
+    fn push(&mut self, text: String) {
+        self.0.push(Line::Text(text));
+    }
+
+    fn alarm(&mut self, text: String) {
+        self.0.push(Line::Alarm(text));
+    }
+
+    fn print(&self, out: &mut impl Write, style: Style) -> io::Result<()> {
+        for line in &self.0 {
+            match line {
+                Line::Text(text) => {
+                    let words = text.trim_start();
+                    let indent = " ".repeat(2 + text.len() - words.len());
+                    let further = format!("{indent}  ");
+                    paragraph(out, style, [&indent, &further], words)?;
+                }
+                Line::Alarm(text) => alarm(out, style, ["  ", "    "], text)?,
+                Line::Command(text) => writeln!(out, "  {text}")?,
+            }
         }
         Ok(())
     }
@@ -153,8 +193,8 @@ fn cells(row: &DiffRow) -> Vec<String> {
 }
 
 /// What an operator needs to know of one partition; nothing if it is sound and the same.
-fn details(row: &DiffRow, style: Style) -> Vec<String> {
-    let mut lines = Vec::new();
+fn details(row: &DiffRow) -> Lines {
+    let mut lines = Lines(Vec::new());
     let Some(if_left_leads) = &row.if_left_leads else {
         // The line in the table says all there is of a partition on one side.
         return lines;
@@ -179,7 +219,7 @@ fn details(row: &DiffRow, style: Style) -> Vec<String> {
         alone("right", &row.only_in_right, &mut lines);
         transactions(row, &mut lines);
     }
-    damage(row, &mut lines, style);
+    damage(row, &mut lines);
     side_files(row, &mut lines);
     if let (Some(kind), Some(if_right_leads)) = (row.kind, &row.if_right_leads) {
         if kind.is_loss() {
@@ -232,7 +272,7 @@ fn place(side: &str, batch: Option<&BatchPlaceRow>) -> String {
     line
 }
 
-fn alone(side: &str, alone: &Alone, lines: &mut Vec<String>) {
+fn alone(side: &str, alone: &Alone, lines: &mut Lines) {
     if alone.batches == 0 {
         return;
     }
@@ -273,7 +313,7 @@ fn alone(side: &str, alone: &Alone, lines: &mut Vec<String>) {
     }
 }
 
-fn transactions(row: &DiffRow, lines: &mut Vec<String>) {
+fn transactions(row: &DiffRow, lines: &mut Lines) {
     // What ended in two ways matters most.
     let (other, rest): (Vec<&DiffTxn>, Vec<&DiffTxn>) =
         row.transactions.iter().partition(|it| it.outcome_differs);
@@ -302,20 +342,20 @@ fn transactions(row: &DiffRow, lines: &mut Vec<String>) {
     }
 }
 
-fn damage(row: &DiffRow, lines: &mut Vec<String>, style: Style) {
+fn damage(row: &DiffRow, lines: &mut Lines) {
     for it in row.both_corrupt.iter().take(MAX_LINES) {
-        lines.push(style.bad(&format!(
+        lines.alarm(format!(
             "the same {} on both sides: {}",
             it.left.kind,
             damaged(&it.left)
-        )));
+        ));
     }
     if !row.both_corrupt.is_empty() {
         lines.push("the damage was there before it was replicated; no replica can help".to_owned());
     }
     for (side, rows) in [("left", &row.damaged_left), ("right", &row.damaged_right)] {
         for it in rows.iter().take(MAX_LINES) {
-            lines.push(style.bad(&format!("{} on the {side}: {}", it.kind, damaged(it))));
+            lines.alarm(format!("{} on the {side}: {}", it.kind, damaged(it)));
         }
     }
     let lists = [
@@ -341,7 +381,7 @@ fn damaged(row: &DamageRow) -> String {
     text
 }
 
-fn side_files(row: &DiffRow, lines: &mut Vec<String>) {
+fn side_files(row: &DiffRow, lines: &mut Lines) {
     for it in row.side_files.iter().filter(|it| it.is_difference) {
         let side = it
             .side
@@ -370,73 +410,4 @@ fn truncation(row: &TruncationRow, leader: &str) -> String {
         ""
     };
     format!("if {leader} leads, {then}{rest}")
-}
-
-/// What to do next, in lines that fit a terminal.
-fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<String> {
-    let path = |is_left: bool| {
-        let path = if is_left {
-            &row.left_path
-        } else {
-            &row.right_path
-        };
-        printable(path.as_deref().unwrap_or("PATH"))
-    };
-    let fetched_anew = |is_left: bool| {
-        vec![
-            format!("let the {} side lead: it is sound", side(!is_left)),
-            format!("stop the other broker and remove {}", path(is_left)),
-            "so that it is fetched anew".to_owned(),
-        ]
-    };
-    match kind {
-        DiffKind::OtherEpoch => {
-            let offset = optional(row.first_divergent_offset);
-            vec![
-                "before one side follows the other, save what it will lose:".to_owned(),
-                format!("kseg read --from-offset {offset} {}", path(true)),
-                format!("kseg read --from-offset {offset} {}", path(false)),
-            ]
-        }
-        DiffKind::OtherBytes => match (row.damaged_left.is_empty(), row.damaged_right.is_empty()) {
-            (true, false) => fetched_anew(false),
-            (false, true) => fetched_anew(true),
-            (true, true) | (false, false) => {
-                let offset = optional(row.first_divergent_offset);
-                vec![
-                    "no broker will notice; see which side is right, and have the other".to_owned(),
-                    "fetched anew:".to_owned(),
-                    format!("kseg dump --records --from-offset {offset} {}", path(true)),
-                    format!("kseg dump --records --from-offset {offset} {}", path(false)),
-                ]
-            }
-        },
-        DiffKind::MissingTail => {
-            let longer = side(row.left_log_end_offset > row.right_log_end_offset);
-            vec![format!(
-                "let the {longer} side lead; the other fetches what it lacks"
-            )]
-        }
-        DiffKind::MissingSegment => vec![
-            "a follower does not fetch what lies below its end: have the replica".to_owned(),
-            "with the hole fetched anew from the other".to_owned(),
-        ],
-        DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
-            vec!["nothing to do: no record is lost".to_owned()]
-        }
-        DiffKind::SideFiles => {
-            vec!["kseg rebuild makes side files again from the log".to_owned()]
-        }
-    }
-}
-
-fn side(is_left: bool) -> &'static str {
-    if is_left { "left" } else { "right" }
-}
-
-fn push_next(row: &DiffRow, kind: DiffKind, lines: &mut Vec<String>) {
-    for (index, line) in next_step(row, kind).into_iter().enumerate() {
-        let lead = if index == 0 { "next: " } else { "      " };
-        lines.push(format!("{lead}{line}"));
-    }
 }

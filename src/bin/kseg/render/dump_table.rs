@@ -9,7 +9,7 @@ use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
 use super::record_lines::{RecordCells, RecordLines};
 use super::text::{bytes, optional, printable, time};
-use super::{Style, note_hidden};
+use super::{Style, alarm, note_hidden};
 
 const BATCH_COLUMNS: &[Column] = &[
     Column::new("OFFSETS", 13, Right, 0),
@@ -197,7 +197,7 @@ impl DumpTable {
         let (kind, cells) = match row {
             DumpRow::Record(_) => return Ok(()),
             DumpRow::Damage(damage) => {
-                return writeln!(out, "{}", self.style.bad(&damage_line(damage)));
+                return alarm(out, self.style, ["", "  "], &damage_line(damage));
             }
             DumpRow::Batch(batch) => (Kind::Batch, self.batch(batch)),
             DumpRow::OffsetIndexEntry(entry) => (
@@ -351,7 +351,7 @@ fn batch_line(batch: &BatchRow<'_>, style: Style, out: &mut impl Write) -> io::R
 
 /// Where the damage is, how much of it and what; an undecodable file says the first two itself.
 fn damage_line(damage: &DamageRow<'_>) -> String {
-    let message = printable(&damage.message);
+    let message = &damage.message;
     if damage.kind == "undecodable" {
         return format!("{}: {message}", damage.kind);
     }

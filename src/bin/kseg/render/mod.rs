@@ -1,6 +1,7 @@
 //! Rows to text: tables for people, JSON for programs. Opens nothing, knows no Kafka.
 
 pub(crate) mod columns;
+mod diff_next_step;
 pub(crate) mod diff_table;
 pub(crate) mod dump_json;
 pub(crate) mod dump_table;
@@ -30,6 +31,47 @@ pub(crate) fn note_hidden(hidden: usize, out: &mut impl Write) -> io::Result<()>
             out,
             "\n{columns} not fit the terminal; -o json has everything"
         )?;
+    }
+    Ok(())
+}
+
+/// Writes text in lines that fit the terminal, with something before the first of them and
+/// something before the others.
+pub(crate) fn paragraph(
+    out: &mut impl Write,
+    style: Style,
+    before: [&str; 2],
+    text: &str,
+) -> io::Result<()> {
+    write_lines(out, style, before, text, |line| line)
+}
+
+/// A paragraph in the colour for what is wrong.
+pub(crate) fn alarm(
+    out: &mut impl Write,
+    style: Style,
+    before: [&str; 2],
+    text: &str,
+) -> io::Result<()> {
+    write_lines(out, style, before, text, |line| style.bad(&line))
+}
+
+fn write_lines(
+    out: &mut impl Write,
+    style: Style,
+    [first, further]: [&str; 2],
+    text: &str,
+    paint: impl Fn(String) -> String,
+) -> io::Result<()> {
+    /// However narrow the terminal, a word or two have room.
+    const LEAST_WIDTH: usize = 20;
+    let indent = first.chars().count().max(further.chars().count());
+    let width = style.width;
+    let width = width.map(|width| width.saturating_sub(indent).max(LEAST_WIDTH));
+    let mut before = first;
+    for line in text::wrapped(&text::printable(text), width) {
+        writeln!(out, "{before}{}", paint(line))?;
+        before = further;
     }
     Ok(())
 }

@@ -11,9 +11,10 @@ use kseg::report::gaps::range;
 use kseg::report::lso::abort_command;
 
 use super::columns::Align::{Left, Right};
+use super::note_hidden;
 use super::recover_outages::{Outages, consequence, headline};
 use super::summary::{Summary, SummaryColumn};
-use super::text::{bytes, count, optional, plural, printable, wrapped};
+use super::text::{bytes, count, optional, plural, printable};
 use crate::cmd::recover::is_touched;
 use crate::context::Context;
 
@@ -118,7 +119,7 @@ impl RecoverTable {
             table.row(cells(row, &self.name(row), self.outages.of(row)));
         }
         let style = context.style;
-        table.print(&mut context.out, style)?;
+        let hidden = table.print(&mut context.out, style)?;
         let first = self.rows.first().map(|row| &row.path);
         let is_one = self.rows.iter().all(|row| Some(&row.path) == first);
         for row in shown {
@@ -131,7 +132,7 @@ impl RecoverTable {
                 self.details(row, context)?;
             }
         }
-        Ok(())
+        Ok(note_hidden(hidden, &mut context.out)?)
     }
 
     /// The start that the directory would get comes first.
@@ -262,14 +263,15 @@ pub(super) fn paragraph(
     margin: &str,
     label: &str,
 ) -> anyhow::Result<()> {
-    let indent = margin.len() + label.chars().count();
-    let width = context.style.width;
-    let width = width.map(|width| width.saturating_sub(indent).max(20));
-    let mut before = format!("{margin}{label}");
-    for line in wrapped(&printable(text), width) {
-        writeln!(context.out, "{before}{line}")?;
-        before = " ".repeat(indent);
-    }
+    let further = " ".repeat(margin.len() + label.chars().count());
+    let before = [format!("{margin}{label}"), further];
+    let style = context.style;
+    super::paragraph(
+        &mut context.out,
+        style,
+        before.each_ref().map(String::as_str),
+        text,
+    )?;
     Ok(())
 }
 

@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use kseg::report::gaps::range;
 use kseg::report::replay::{ReplayRow, ReplayRowType, RuleNumbers, StoredAt, ViewRow};
 
-use super::Style;
 use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
 use super::summary::{Summary, SummaryColumn};
-use super::text::printable;
+use super::{Style, paragraph};
 
 const COLUMNS: &[Column] = &[
     Column::new("OFFSETS", 11, Right, 0),
@@ -145,8 +144,9 @@ pub(crate) fn request(
     };
     writeln!(out, "{number}{verdict}")?;
     let indent = if index.is_some() { "       " } else { "  " };
+    let further = format!("{indent}  ");
     for line in lines(row) {
-        writeln!(out, "{indent}{}", printable(&line))?;
+        paragraph(out, style, [indent, &further], &line)?;
     }
     Ok(())
 }

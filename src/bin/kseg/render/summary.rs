@@ -2,13 +2,16 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 use super::Style;
 use super::columns::Align;
 
 /// Space between columns.
 const GAP: u16 = 2;
+
+/// A last column of words is broken into lines down to this width, not further.
+const LEAST_WRAPPED: usize = 20;
 
 /// One column of a summary.
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +71,10 @@ impl Summary {
         self.table.add_row(cells);
     }
 
-    /// Prints the table, leaving out columns that do not fit, and says how many those are.
+    /// Prints the table and says how many columns were left out because they do not fit. Where the
+    /// others still do not, the words of the last one are broken into lines.
     pub(crate) fn print(mut self, out: &mut impl Write, style: Style) -> io::Result<usize> {
-        let hidden = self.hide(style);
+        let hidden = self.fit(style);
         for (index, line) in self.table.lines().enumerate() {
             let line = line.trim_end();
             // Coloured after the layout, which would count the escapes as letters.
@@ -84,30 +88,32 @@ impl Summary {
         Ok(hidden)
     }
 
-    fn hide(&mut self, style: Style) -> usize {
+    fn fit(&mut self, style: Style) -> usize {
         let Some(available) = style.width else {
             return 0;
         };
+        // The last column's gap may hang over the edge: it is not printed.
+        let available = available + usize::from(GAP);
         // Without their padding.
         let widths = self.table.column_max_content_widths();
-        let mut shown: Vec<(usize, u8, usize)> = self
+        let mut shown: Vec<(usize, SummaryColumn, usize)> = self
             .columns
             .iter()
             .zip(widths)
             .enumerate()
             .filter(|(index, _)| !self.left_out.contains(index))
-            .map(|(index, (column, width))| {
-                (index, column.rank, usize::from(width) + usize::from(GAP))
-            })
+            .map(|(index, (column, width))| (index, *column, usize::from(width + GAP)))
             .collect();
+        let total = |shown: &[(usize, SummaryColumn, usize)]| -> usize {
+            shown.iter().map(|(_, _, width)| width).sum()
+        };
         let mut hidden = 0;
-        while shown.iter().map(|(_, _, width)| width).sum::<usize>() > available + usize::from(GAP)
-        {
+        while total(&shown) > available {
             let dropped = shown
                 .iter()
                 .enumerate()
-                .filter(|(_, (_, rank, _))| *rank > 0)
-                .max_by_key(|(_, (_, rank, _))| *rank);
+                .filter(|(_, (_, column, _))| column.rank > 0)
+                .max_by_key(|(_, (_, column, _))| column.rank);
             let Some((place, (index, _, _))) = dropped else {
                 break;
             };
@@ -117,6 +123,80 @@ impl Summary {
             shown.remove(place);
             hidden += 1;
         }
+        let over = total(&shown).saturating_sub(available);
+        if over > 0
+            && let Some((index, SummaryColumn { align, .. }, width)) = shown.last()
+            && *align == Align::Left
+            && let Some(left) = width.checked_sub(over)
+            && left >= LEAST_WRAPPED + usize::from(GAP)
+            && let Some(column) = self.table.column_mut(*index)
+        {
+            let width = Width::Fixed(u16::try_from(left).unwrap_or(u16::MAX));
+            column.set_constraint(ColumnConstraint::Absolute(width));
+        }
         hidden
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[SummaryColumn] = &[
+        SummaryColumn::new("OFFSET", Align::Right, 0),
+        SummaryColumn::new("CLASS", Align::Left, 1),
+        SummaryColumn::new("WHAT", Align::Left, 0),
+    ];
+
+    fn render(width: Option<usize>) -> (String, usize) {
+        let style = Style {
+            width,
+            color: false,
+        };
+        let mut table = Summary::new(COLUMNS);
+        for (offset, class, what) in [
+            ("7", "never-stored", "nothing from there on is stored"),
+            ("12", "lost", "gone"),
+        ] {
+            table.row([offset, class, what].map(str::to_owned).to_vec());
+        }
+        let mut out = Vec::new();
+        let hidden = table.print(&mut out, style).unwrap();
+        (String::from_utf8(out).unwrap(), hidden)
+    }
+
+    #[test]
+    fn a_pipe_gets_every_column_in_lines_of_any_length() {
+        let text = "\
+OFFSET  CLASS         WHAT
+     7  never-stored  nothing from there on is stored
+    12  lost          gone
+";
+        assert_eq!(render(None), (text.to_owned(), 0));
+        assert_eq!(render(Some(53)), (text.to_owned(), 0));
+    }
+
+    #[test]
+    fn a_narrow_terminal_loses_columns_before_it_breaks_lines() {
+        let text = "\
+OFFSET  WHAT
+     7  nothing from there on is stored
+    12  gone
+";
+        assert_eq!(render(Some(52)), (text.to_owned(), 1));
+        assert_eq!(render(Some(39)), (text.to_owned(), 1));
+    }
+
+    #[test]
+    fn words_of_the_last_column_go_on_below_each_other() {
+        let text = "\
+OFFSET  WHAT
+     7  nothing from there on
+        is stored
+    12  gone
+";
+        assert_eq!(render(Some(30)), (text.to_owned(), 1));
+        // Narrower than a word or two no column gets.
+        assert_eq!(render(Some(20)).0.lines().count(), 3);
     }
 }

@@ -139,7 +139,8 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     for word in text.split(' ') {
         let length = line.chars().count() + 1 + word.chars().count();
         if !line.is_empty() && length > width {
-            lines.push(std::mem::take(&mut line));
+            // Words may stand further apart than one space.
+            lines.push(std::mem::take(&mut line).trim_end().to_owned());
         }
         if !line.is_empty() {
             line.push(' ');
@@ -208,6 +209,15 @@ mod tests {
         for (size, text) in cases {
             assert_eq!(bytes(size), text);
         }
+    }
+
+    #[test]
+    fn broken_lines_end_with_a_word() {
+        let text = "left  at 272  epoch 2";
+        assert_eq!(wrapped(text, None), [text]);
+        assert_eq!(wrapped(text, Some(21)), [text]);
+        assert_eq!(wrapped(text, Some(14)), ["left  at 272", "epoch 2"]);
+        assert_eq!(wrapped("offsets", Some(3)), ["offsets"]);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use kseg::report::transaction_state::TransactionClass;
 use kseg::report::txns::{TxnFinding, TxnRow, TxnState, WantedStates};
 
-use super::Style;
 use super::columns::Align::{Left, Right};
 use super::columns::Column;
 use super::summary::{Summary, SummaryColumn};
 use super::text::{bytes, count, duration, optional, optional_time, plural, printable, time};
+use super::{Style, alarm, paragraph};
 
 /// What one walk over everything finds, for the lines that come first.
 #[derive(Default)]
@@ -132,20 +132,19 @@ impl Totals {
         if self.empty > 0 {
             line.push_str(&format!(", {} empty here", self.empty));
         }
-        let line = if self.open > 0 {
-            style.bad(&line)
+        if self.open > 0 {
+            alarm(out, style, ["", "  "], &line)?;
         } else {
-            line
-        };
-        writeln!(out, "{line}")?;
-        self.print_statistics(out)?;
+            paragraph(out, style, ["", "  "], &line)?;
+        }
+        self.print_statistics(style, out)?;
         if self.open_lines.is_empty() {
             return Ok(0);
         }
         self.print_open(style, out)
     }
 
-    fn print_statistics(&self, out: &mut impl Write) -> io::Result<()> {
+    fn print_statistics(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
         let [open, committed, aborted] = self.records;
         if self.open + self.committed + self.aborted == 0 {
             return Ok(());
@@ -180,8 +179,7 @@ impl Totals {
                 count(self.partitions, "partition")
             ));
         }
-        writeln!(out, "{line}")?;
-        Ok(())
+        paragraph(out, style, ["", "  "], &line)
     }
 
     fn print_open(&mut self, style: Style, out: &mut impl Write) -> io::Result<usize> {
@@ -215,14 +213,13 @@ impl Totals {
             writeln!(out)?;
         }
         for note in notes {
-            writeln!(out, "{note}")?;
+            paragraph(out, style, ["", "  "], &note)?;
         }
         if !self.knows_coordinators {
-            writeln!(
-                out,
-                "\nno __transaction_state here: transactional ids and what coordinators hold are \
-                 not known"
-            )?;
+            let line = "no __transaction_state here: transactional ids and what coordinators \
+                        hold are not known";
+            writeln!(out)?;
+            paragraph(out, style, ["", ""], line)?;
         }
         print_commands("to abort, oldest first:", &to_abort, out)?;
         print_commands(

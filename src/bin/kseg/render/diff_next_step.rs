@@ -1,0 +1,86 @@
+//! What `diff` says is to be done about a difference.
+
+use kseg::report::diff::{DiffKind, DiffRow};
+
+use super::diff_table::{Line, Lines};
+use super::text::{optional, printable};
+
+/// Adds what to do next.
+pub(super) fn push_next(row: &DiffRow, kind: DiffKind, lines: &mut Lines) {
+    for (index, line) in next_step(row, kind).into_iter().enumerate() {
+        let lead = if index == 0 { "next: " } else { "      " };
+        lines.0.push(line.behind(lead));
+    }
+}
+
+/// What to do next about a difference.
+fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<Line> {
+    let text = |text: &str| Line::Text(text.to_owned());
+    let path = |is_left: bool| {
+        let path = if is_left {
+            &row.left_path
+        } else {
+            &row.right_path
+        };
+        printable(path.as_deref().unwrap_or("PATH"))
+    };
+    let fetched_anew = |is_left: bool| {
+        vec![
+            Line::Text(format!("let the {} side lead: it is sound", side(!is_left))),
+            Line::Text(format!(
+                "stop the other broker and remove {}",
+                path(is_left)
+            )),
+            text("so that it is fetched anew"),
+        ]
+    };
+    match kind {
+        DiffKind::OtherEpoch => {
+            let offset = optional(row.first_divergent_offset);
+            vec![
+                text("before one side follows the other, save what it will lose:"),
+                Line::Command(format!("kseg read --from-offset {offset} {}", path(true))),
+                Line::Command(format!("kseg read --from-offset {offset} {}", path(false))),
+            ]
+        }
+        DiffKind::OtherBytes => match (row.damaged_left.is_empty(), row.damaged_right.is_empty()) {
+            (true, false) => fetched_anew(false),
+            (false, true) => fetched_anew(true),
+            (true, true) | (false, false) => {
+                let offset = optional(row.first_divergent_offset);
+                vec![
+                    text("no broker will notice; see which side is right, and have the other"),
+                    text("fetched anew:"),
+                    Line::Command(format!(
+                        "kseg dump --records --from-offset {offset} {}",
+                        path(true)
+                    )),
+                    Line::Command(format!(
+                        "kseg dump --records --from-offset {offset} {}",
+                        path(false)
+                    )),
+                ]
+            }
+        },
+        DiffKind::MissingTail => {
+            let longer = side(row.left_log_end_offset > row.right_log_end_offset);
+            vec![Line::Text(format!(
+                "let the {longer} side lead; the other fetches what it lacks"
+            ))]
+        }
+        DiffKind::MissingSegment => vec![
+            text("a follower does not fetch what lies below its end: have the replica"),
+            text("with the hole fetched anew from the other"),
+        ],
+        DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
+            vec![text("nothing to do: no record is lost")]
+        }
+        DiffKind::SideFiles => {
+            vec![text("kseg rebuild makes side files again from the log")]
+        }
+    }
+}
+
+fn side(is_left: bool) -> &'static str {
+    if is_left { "left" } else { "right" }
+}

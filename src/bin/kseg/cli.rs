@@ -213,6 +213,15 @@ pub(crate) struct PartitionFilterArgs {
     pub(crate) partition: Option<i32>,
 }
 
+/// Which producer.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct ProducerFilterArgs {
+    /// Only this producer
+    #[arg(long, allow_negative_numbers = true, value_name = "ID")]
+    pub(crate) producer_id: Option<i64>,
+}
+
 /// Filters for batches.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Filters")]

@@ -12,7 +12,7 @@ use kseg::report::aborted::{
 use kseg::report::partition_state::StateOptions;
 
 use super::producers::name;
-use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
+use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, ProducerFilterArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
@@ -57,14 +57,8 @@ pub(crate) struct AbortedArgs {
     build: StateArgs,
     #[command(flatten)]
     partitions: PartitionFilterArgs,
-    /// Only this producer
-    #[arg(
-        long,
-        allow_negative_numbers = true,
-        value_name = "ID",
-        help_heading = "Filters"
-    )]
-    producer_id: Option<i64>,
+    #[command(flatten)]
+    producers: ProducerFilterArgs,
     /// What the log answers from this offset on
     #[arg(
         long,
@@ -90,7 +84,7 @@ pub(crate) fn run(args: &AbortedArgs, context: &mut Context) -> anyhow::Result<S
         Inputs::new(&args.paths, args.partitions.filter()).loaded(&args.loaded, args.build.now);
     let options = AbortedOptions {
         state: args.build.options(context.io),
-        producer_id: args.producer_id,
+        producer_id: args.producers.producer_id,
         from_offset: args.from_offset,
         to_offset: args.to_offset,
         range_rule: RangeRule::CollectAbortedTransactions,

@@ -8,7 +8,7 @@ use kseg::report::producers::{
     ProducerRow, ProducersRow, SnapshotRow, StatisticsRow, compare_snapshots, producers, statistics,
 };
 
-use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
+use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, ProducerFilterArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::{Left, Right};
@@ -45,14 +45,8 @@ pub(crate) struct ProducersArgs {
     state: StateArgs,
     #[command(flatten)]
     partitions: PartitionFilterArgs,
-    /// Only this producer
-    #[arg(
-        long,
-        allow_negative_numbers = true,
-        value_name = "ID",
-        help_heading = "Filters"
-    )]
-    producer_id: Option<i64>,
+    #[command(flatten)]
+    producers: ProducerFilterArgs,
     #[command(flatten)]
     loaded: AsLoadedArgs,
 }
@@ -119,7 +113,8 @@ fn one_partition(
             }
         };
     }
-    let wanted = |id| args.producer_id.is_none_or(|wanted| wanted == id);
+    let producer_id = args.producers.producer_id;
+    let wanted = |id| producer_id.is_none_or(|wanted| wanted == id);
     printer.producers(partition, &state, wanted, context)
 }
 

@@ -1,0 +1,35 @@
+//! Offsets that no batch has: in one of them the marker of a transaction may have been.
+
+/// Offsets that no batch has.
+#[derive(Debug, Default)]
+pub(super) struct Holes {
+    pub(super) next_offset: Option<i64>,
+    pub(super) count: u64,
+    /// The offset of the newest hole, if it is a single one.
+    newest_single: Option<i64>,
+}
+
+impl Holes {
+    #[inline]
+    pub(super) fn pass(&mut self, base_offset: i64, last_offset: i64) {
+        if let Some(next) = self.next_offset
+            && base_offset > next
+        {
+            self.count += 1;
+            self.newest_single = (base_offset - 1 == next).then_some(next);
+        }
+        self.next_offset = Some(last_offset.wrapping_add(1));
+    }
+
+    /// Damage may stand for any number of offsets.
+    pub(super) fn damage(&mut self) {
+        self.count += 1;
+        self.newest_single = None;
+        self.next_offset = None;
+    }
+
+    /// The one offset that is missing since `seen` holes had been passed, if it is just one.
+    pub(super) fn single_since(&self, seen: u64) -> Option<i64> {
+        self.newest_single.filter(|_| self.count == seen + 1)
+    }
+}

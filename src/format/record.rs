@@ -47,7 +47,12 @@ impl<'a> Record<'a> {
     /// # Errors
     /// If the bytes end inside the record or a length is out of range. Positions count from the
     /// beginning of `bytes`.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "else it is copied twice on its way to whoever looks at a field or two of it, \
+                  which takes longer than decoding it"
+    )]
+    #[inline(always)]
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), DecodeError> {
         let mut fields = Fields { bytes, position: 0 };
         let length = fields.varint("length")?;
@@ -206,8 +211,9 @@ struct Fields<'a> {
     position: usize,
 }
 
+#[expect(clippy::inline_always, reason = "as Record::decode is")]
 impl<'a> Fields<'a> {
-    #[inline]
+    #[inline(always)]
     fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.position..).unwrap_or_default()
     }
@@ -238,7 +244,7 @@ impl<'a> Fields<'a> {
         )
     }
 
-    #[inline]
+    #[inline(always)]
     fn byte(&mut self, field: &'static str) -> Result<i8, DecodeError> {
         let byte = *self
             .rest()
@@ -248,7 +254,7 @@ impl<'a> Fields<'a> {
         Ok(byte.cast_signed())
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self, field: &'static str) -> Result<i32, DecodeError> {
         let (value, size) =
             read_varint(self.rest()).ok_or_else(|| self.truncated(field, self.position + 1))?;
@@ -256,7 +262,7 @@ impl<'a> Fields<'a> {
         Ok(value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn varlong(&mut self, field: &'static str) -> Result<i64, DecodeError> {
         let (value, size) =
             read_varlong(self.rest()).ok_or_else(|| self.truncated(field, self.position + 1))?;
@@ -265,7 +271,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Any negative length is a null, as in `Utils.readBytes`.
-    #[inline]
+    #[inline(always)]
     fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, DecodeError> {
         let length = self.varint(field)?;
         match usize::try_from(length) {
@@ -274,7 +280,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], DecodeError> {
         let end = self.position.saturating_add(length);
         let bytes = self

@@ -102,6 +102,8 @@ impl<'a> RecordIterator<'a> {
         self.remaining
     }
 
+    #[expect(clippy::inline_always, reason = "as Record::decode is")]
+    #[inline(always)]
     fn read(&mut self) -> Result<BatchRecord<'a>, DecodeError> {
         let position = self.position;
         let rest = self.plain.get(position..).unwrap_or_default();
@@ -142,6 +144,8 @@ impl<'a> RecordIterator<'a> {
 impl<'a> Iterator for RecordIterator<'a> {
     type Item = Result<BatchRecord<'a>, DecodeError>;
 
+    #[expect(clippy::inline_always, reason = "as Record::decode is")]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.remaining == 0 {
             return None;

@@ -38,16 +38,20 @@ pub fn read_uvarint(bytes: &[u8]) -> Option<(u32, usize)> {
     Some((raw, size))
 }
 
-/// Most take one byte.
+/// Most take one byte, and most others two. Two are never too many.
 #[inline]
 fn read_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
-    match bytes.first() {
-        Some(byte) if byte & 0x80 == 0 => Some((u64::from(*byte), 1)),
-        Some(_) => read_long_unsigned(bytes, max_size),
-        None => None,
+    match *bytes {
+        [first, ..] if first & 0x80 == 0 => Some((u64::from(first), 1)),
+        [first, second, ..] if second & 0x80 == 0 => {
+            Some((u64::from(first & 0x7f) | (u64::from(second) << 7), 2))
+        }
+        _ => read_long_unsigned(bytes, max_size),
     }
 }
 
+/// Apart, so that reading the short ones stays small wherever it is inlined.
+#[inline(never)]
 fn read_long_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (index, byte) in bytes.iter().take(max_size).enumerate() {
@@ -129,6 +133,13 @@ mod tests {
             assert_eq!(out, bytes);
             assert_eq!(read_varint(bytes), Some((value, bytes.len())));
         }
+    }
+
+    #[test]
+    fn more_bytes_than_needed_are_read_as_java_reads_them() {
+        assert_eq!(read_varint(&[0x80, 0x00]), Some((0, 2)));
+        assert_eq!(read_varint(&[0xfe, 0x80, 0x00]), Some((63, 3)));
+        assert_eq!(read_varlong(&[0x81, 0x00, 0x7f]), Some((-1, 2)));
     }
 
     #[test]

@@ -164,6 +164,18 @@ fn assert_refused(cases: &[(Value, &str)]) {
 }
 
 #[test]
+fn no_configuration_is_as_an_empty_one() {
+    let parse = |text: &str| Scenario::parse(text.as_bytes()).unwrap().config;
+    let without = parse(r#"{"title": "t", "steps": []}"#);
+    assert_eq!(
+        without,
+        parse(r#"{"title": "t", "config": {}, "steps": []}"#)
+    );
+    // The directory counts once the program has ended well.
+    assert!(!without.fsync);
+}
+
+#[test]
 fn what_cannot_run_is_refused_before_it_begins() {
     assert_refused(&[
         // What cannot run.

@@ -8,12 +8,17 @@ use crate::append::scenario::json::Node;
 /// The smallest index file that takes the entry each kind of index gets when a segment is closed.
 const MIN_SEGMENT_INDEX_BYTES: i64 = 12;
 
-pub(super) fn config(node: &Node<'_>) -> Parsed<LogConfig> {
-    let mut config = LogConfig {
+/// Of a scenario that configures nothing.
+pub(super) fn default_config() -> LogConfig {
+    LogConfig {
         // The files of a scenario are complete when the program has ended well.
         fsync: false,
         ..LogConfig::default()
-    };
+    }
+}
+
+pub(super) fn config(node: &Node<'_>) -> Parsed<LogConfig> {
+    let mut config = default_config();
     for (name, _) in node.fields()? {
         let value = node.required(name)?;
         if !number_key(&mut config, name, &value)? && !text_key(&mut config, name, &value)? {

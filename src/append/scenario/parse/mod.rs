@@ -9,7 +9,6 @@ use std::ops::RangeInclusive;
 use super::json::{Node, ScenarioError};
 use super::model::{DEFAULT_START_TIME_MS, Scenario};
 use super::offset_room::OffsetRoom;
-use crate::append::config::LogConfig;
 use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::record_batch::TimestampType;
 
@@ -66,7 +65,7 @@ pub(in crate::append::scenario) fn scenario(node: &Node<'_>) -> Parsed<Scenario>
     }
     let mut transaction_version = 2;
     let config = match node.get("config") {
-        None => LogConfig::default(),
+        None => config::default_config(),
         Some(config) => {
             transaction_version = config.int_or("transaction.version", 2)?;
             config::config(&config)?

@@ -90,6 +90,15 @@ pub struct LogConfig {
     /// Whether a flush goes to the disk. Without it the operating system writes when it likes to,
     /// and offsets count as flushed all the same.
     pub fsync: bool,
+    /// Bytes of appended batches that may wait in memory, to be written to the `.log` together,
+    /// which takes a fraction of the time. With 0, the default, a batch is in the file when its
+    /// append returns, as Kafka has it: other processes see it, and it survives this one.
+    ///
+    /// With more, the last batches are in the file after the next flush, roll, truncation or
+    /// [`write_buffered`](super::PartitionLog::write_buffered), and when the log is closed or
+    /// dropped; a process that is killed loses them. What this log answers is the same, and so are
+    /// the files in the end.
+    pub write_buffer_bytes: usize,
 }
 
 impl Default for LogConfig {
@@ -119,6 +128,7 @@ impl Default for LogConfig {
             producer_id_expiration_ms: 24 * 60 * 60 * 1000,
             producer_id_expiration_check_interval_ms: 600_000,
             fsync: true,
+            write_buffer_bytes: 0,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The `.log` of a segment that is open for writing: where its batches end.
 //!
+//! Batches are written as they come, or gathered and written together, as
+//! [`LogConfig::write_buffer_bytes`] says. All of them are in the file before anything else happens
+//! to it, and before it is read.
 //! Decides the writing half of `FileRecords`.
 
 use std::path::{Path, PathBuf};
@@ -16,8 +19,12 @@ pub(super) struct LogFile {
     files: Files,
     path: PathBuf,
     file: OpenFile,
-    /// Bytes of batches; a preallocated file is longer.
+    /// Bytes of batches, in the file and pending; a preallocated file is longer.
     size: u64,
+    /// The last batches, which are not in the file yet.
+    pending: Vec<u8>,
+    /// How many bytes may be pending.
+    may_be_pending: usize,
 }
 
 impl LogFile {
@@ -42,6 +49,12 @@ impl LogFile {
             path,
             file,
             size,
+            pending: Vec::new(),
+            // What a dry run has in memory is looked at without asking the segment.
+            may_be_pending: match files {
+                Files::Disk => config.write_buffer_bytes,
+                Files::Overlay(_) => 0,
+            },
         })
     }
 
@@ -60,18 +73,37 @@ impl LogFile {
         if i32::try_from(size).is_err() {
             return Err(Rejection::SegmentFull(self.size).into());
         }
-        self.file.write_all_at(&self.path, records, self.size)?;
+        if records.len() > self.may_be_pending - self.pending.len() {
+            self.write_pending()?;
+        }
+        if records.len() > self.may_be_pending {
+            self.file.write_all_at(&self.path, records, self.size)?;
+        } else {
+            self.pending.extend_from_slice(records);
+        }
         self.size = size;
         Ok(())
     }
 
-    /// Adds bytes of another file behind the batches.
+    /// Writes the batches that are not in the file yet.
+    pub(super) fn write_pending(&mut self) -> Result<(), Error> {
+        if !self.pending.is_empty() {
+            let position = self.size - self.pending.len() as u64;
+            self.file
+                .write_all_at(&self.path, &self.pending, position)?;
+            self.pending.clear();
+        }
+        Ok(())
+    }
+
+    /// Adds bytes of another file, which have been written there, behind the batches.
     pub(super) fn append_part(
         &mut self,
         from: &Self,
         position: u64,
         size: u64,
     ) -> Result<(), Error> {
+        self.write_pending()?;
         self.file
             .append_part(&self.path, self.size, &from.file, position, size)?;
         self.size += size;
@@ -79,17 +111,20 @@ impl LogFile {
     }
 
     /// The file as it is now, for reading.
-    pub(super) fn view(&self) -> Result<MappedFile, Error> {
+    pub(super) fn view(&mut self) -> Result<MappedFile, Error> {
+        self.write_pending()?;
         self.files.view(&self.path)
     }
 
     /// When it was last written to.
-    pub(super) fn modified(&self) -> Result<SystemTime, Error> {
+    pub(super) fn modified(&mut self) -> Result<SystemTime, Error> {
+        self.write_pending()?;
         self.files.modified(&self.path)
     }
 
     /// Cuts it to `size` bytes; returns how many bytes of batches went (`FileRecords.truncateTo`).
     pub(super) fn truncate_to(&mut self, size: u64) -> Result<u64, Error> {
+        self.write_pending()?;
         let truncated = self.size.saturating_sub(size);
         if size < self.file.len(&self.path)? {
             self.file.set_len(&self.path, size)?;
@@ -100,6 +135,9 @@ impl LogFile {
 
     /// Cuts off what was preallocated (`FileRecords.trim`).
     pub(super) fn trim(&mut self) -> Result<(), Error> {
+        self.write_pending()?;
+        // Most segments that are trimmed take no more batches.
+        self.pending = Vec::new();
         if self.size < self.file.len(&self.path)? {
             self.file.set_len(&self.path, self.size)?;
         }
@@ -108,13 +146,23 @@ impl LogFile {
 
     /// Brings it to the disk.
     pub(super) fn sync(&mut self) -> Result<(), Error> {
+        self.write_pending()?;
         self.file.sync(&self.path)
     }
 
     /// Renames it.
     pub(super) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
+        self.write_pending()?;
         self.files.rename(&self.path, &path)?;
         self.path = path;
         Ok(())
+    }
+}
+
+impl Drop for LogFile {
+    /// A log that is dropped without having been closed leaves what a killed broker leaves. An
+    /// error has nobody to go to; whoever has to know of it flushes or closes first.
+    fn drop(&mut self) {
+        let _ = self.write_pending();
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn split(
     }
     log.files.because(SPLIT);
     let mut pieces = Vec::new();
-    if let Err(error) = cut(log, &segment, &mut pieces, background.now_ms) {
+    if let Err(error) = cut(log, &mut segment, &mut pieces, background.now_ms) {
         for base_offset in pieces.iter().map(|piece| piece.base_offset) {
             let state = FileState::Cleaned;
             LogSegment::delete_leftovers(&log.files, &log.dir, base_offset, state)?;
@@ -36,7 +36,7 @@ pub(super) fn split(
 /// Copies the segment into pieces, which bear `.cleaned` until they are complete.
 fn cut(
     log: &LocalLog,
-    segment: &LogSegment,
+    segment: &mut LogSegment,
     pieces: &mut Vec<LogSegment>,
     now_ms: i64,
 ) -> Result<(), Error> {

@@ -36,13 +36,27 @@ pub fn case_dirs(root: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// Runs the scenario of a case and compares each step, the end, and every file.
+/// Bytes that wait to be written: none, some batches, and more than most cases have.
+const WRITE_BUFFERS: [usize; 3] = [0, 1000, 1024 * 1024];
+
+/// Runs the scenario of a case and compares each step, the end, and every file: whether batches are
+/// written as they come or together.
 ///
 /// # Errors
 /// The first difference.
 pub fn check(case: &Path) -> Result<Covered, String> {
+    let mut covered = Covered::default();
+    for write_buffer_bytes in WRITE_BUFFERS {
+        covered = check_with(case, write_buffer_bytes)
+            .map_err(|error| format!("write_buffer_bytes {write_buffer_bytes}: {error}"))?;
+    }
+    Ok(covered)
+}
+
+fn check_with(case: &Path, write_buffer_bytes: usize) -> Result<Covered, String> {
     let scenario = fs::read(case.join("scenario.json")).unwrap();
-    let scenario = Scenario::parse(&scenario).map_err(|error| error.to_string())?;
+    let mut scenario = Scenario::parse(&scenario).map_err(|error| error.to_string())?;
+    scenario.config.write_buffer_bytes = write_buffer_bytes;
     let result = fs::read(case.join("result.json")).unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     let out = tempfile::tempdir().unwrap();

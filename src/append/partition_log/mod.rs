@@ -292,6 +292,17 @@ impl PartitionLog {
         self.epochs.assign(leader_epoch, end)
     }
 
+    /// Writes batches and index entries that are only in memory yet into the files, without
+    /// bringing them to the disk: for whoever reads the files while this log is open. See
+    /// [`LogConfig::write_buffer_bytes`].
+    ///
+    /// # Errors
+    /// If files cannot be written.
+    pub fn write_buffered(&mut self) -> Result<(), Error> {
+        let mut segments = self.log.segments.values_mut();
+        segments.try_for_each(LogSegment::write_pending)
+    }
+
     // ---- stopping ---------------------------------------------------------------------------
 
     /// Stops as a broker does that is shut down: everything flushed, a snapshot at the end,
@@ -316,10 +327,7 @@ impl PartitionLog {
     /// If what was due before cannot be done.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.run_due_tasks()?;
-        for segment in self.log.segments.values_mut() {
-            segment.offset_index.write_pending()?;
-            segment.time_index.write_pending()?;
-        }
+        self.write_buffered()?;
         self.background.scheduler = Scheduler::default();
         Ok(())
     }

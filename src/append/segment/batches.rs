@@ -66,7 +66,7 @@ impl LogSegment {
     /// Gives `each` the batches from `position` on, up to `end` or the end of the segment. Returns
     /// the position behind the last batch that `each` let pass (`FileRecords.batchesFrom`).
     pub(in crate::append) fn for_each_batch(
-        &self,
+        &mut self,
         position: u64,
         end: u64,
         each: impl FnMut(&StreamBatch<'_>) -> Result<ControlFlow<()>, Error>,
@@ -78,7 +78,7 @@ impl LogSegment {
     }
 
     /// The `.log` as it is now, to be read while the indexes are written.
-    pub(in crate::append) fn reader(&self) -> Result<SegmentReader, Error> {
+    pub(in crate::append) fn reader(&mut self) -> Result<SegmentReader, Error> {
         Ok(SegmentReader {
             file: self.log.view()?,
             size: self.log.size(),

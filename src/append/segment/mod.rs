@@ -216,7 +216,14 @@ impl LogSegment {
             self.time_index.get()?.flush()?;
             self.txn_index.sync()?;
         }
-        Ok(())
+        self.log.write_pending()
+    }
+
+    /// Writes the batches and index entries that are not in the files yet.
+    pub(super) fn write_pending(&mut self) -> Result<(), Error> {
+        self.log.write_pending()?;
+        self.offset_index.write_pending()?;
+        self.time_index.write_pending()
     }
 
     /// `LogSegment.close`.

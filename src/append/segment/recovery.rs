@@ -60,11 +60,12 @@ impl LogSegment {
     /// (`LogSegment.appendFromFile`).
     pub(in crate::append) fn append_from(
         &mut self,
-        source: &Self,
+        source: &mut Self,
         position: u64,
     ) -> Result<u64, Error> {
         let start = self.log.size();
-        source.for_each_batch(position, u64::MAX, |batch| {
+        let batches = source.reader()?;
+        batches.for_each_batch(position, u64::MAX, |batch| {
             if relative_offset(batch.last_offset(), self.base_offset).is_err() {
                 return Ok(ControlFlow::Break(()));
             }

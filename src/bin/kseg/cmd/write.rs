@@ -21,6 +21,10 @@ use crate::render::json::JsonRows;
 use crate::render::note_hidden;
 use crate::render::text::{count, printable};
 
+/// Nobody looks at a directory that is still being made. More at once is not faster
+/// (`benches/append-race`).
+const WRITE_BUFFER_BYTES: usize = 1024 * 1024;
+
 /// Make partition directories as a broker would have written them
 ///
 /// A scenario is a JSON file that says what is done to one partition, step by step: appends,
@@ -188,7 +192,8 @@ fn read_scenarios(paths: &[PathBuf]) -> anyhow::Result<Vec<Scenario>> {
     let mut scenarios: Vec<(Scenario, &Path)> = Vec::new();
     for path in paths {
         let (text, name) = read(path)?;
-        let scenario = Scenario::parse(&text).with_context(|| name)?;
+        let mut scenario = Scenario::parse(&text).with_context(|| name)?;
+        scenario.config.write_buffer_bytes = WRITE_BUFFER_BYTES;
         for (other, other_path) in &scenarios {
             let both = format!("{} and {}", other_path.display(), path.display());
             let same_topic = other.topic == scenario.topic;

@@ -1,0 +1,118 @@
+//! When a batch is in the file: as its append returns, or later if the log was opened so.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test stops where something is not as it must be"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use kseg::append::{Checkpointed, LeaderAppend, LogConfig, PartitionLog};
+use kseg::format::record_batch_builder::{BatchSettings, RecordBatchBuilder, SimpleRecord};
+
+const NOW_MS: i64 = 1_790_000_000_000;
+
+fn open(dir: &Path, write_buffer_bytes: usize) -> PartitionLog {
+    let config = LogConfig {
+        fsync: false,
+        write_buffer_bytes,
+        ..LogConfig::default()
+    };
+    PartitionLog::open(dir, config, Checkpointed::NEW, None, NOW_MS).unwrap()
+}
+
+/// Appends a batch of one record; returns its bytes as they are to lie in the file.
+fn append(log: &mut PartitionLog, value_bytes: usize) -> Vec<u8> {
+    let mut builder = RecordBatchBuilder::new(BatchSettings::default()).unwrap();
+    let value = vec![b'v'; value_bytes];
+    let record = SimpleRecord {
+        timestamp: NOW_MS,
+        value: Some(&value),
+        ..SimpleRecord::default()
+    };
+    builder.append(&record).unwrap();
+    let mut batch = Vec::new();
+    builder.build(&mut batch).unwrap();
+    log.append_as_leader(&mut batch, &LeaderAppend::default())
+        .unwrap();
+    batch
+}
+
+fn in_file(dir: &Path) -> Vec<u8> {
+    fs::read(dir.join("00000000000000000000.log")).unwrap()
+}
+
+#[test]
+fn a_batch_is_in_the_file_when_its_append_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = LogConfig::default();
+    assert_eq!(config.write_buffer_bytes, 0);
+    let mut log = open(dir.path(), config.write_buffer_bytes);
+    let mut batches = append(&mut log, 10);
+    assert_eq!(in_file(dir.path()), batches);
+    batches.extend(append(&mut log, 10));
+    assert_eq!(in_file(dir.path()), batches);
+}
+
+#[test]
+fn gathered_batches_are_in_the_file_once_they_are_too_many_or_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path(), 1000);
+    let mut batches = append(&mut log, 500);
+    assert!(in_file(dir.path()).is_empty());
+    // The log itself knows them.
+    assert_eq!(log.log_end_offset(), 1);
+    assert_eq!(log.size_in_bytes(), batches.len() as u64);
+
+    let second = append(&mut log, 500);
+    assert_eq!(in_file(dir.path()), batches);
+    batches.extend(second);
+    log.write_buffered().unwrap();
+    assert_eq!(in_file(dir.path()), batches);
+
+    // One that is larger than all that may wait is written at once, behind those that waited.
+    batches.extend(append(&mut log, 10));
+    batches.extend(append(&mut log, 2000));
+    assert_eq!(in_file(dir.path()), batches);
+
+    batches.extend(append(&mut log, 10));
+    log.flush(false).unwrap();
+    assert_eq!(in_file(dir.path()), batches);
+}
+
+#[test]
+fn gathered_batches_are_in_the_file_after_a_kill_a_close_a_roll_and_a_drop() {
+    let ends: [(&str, fn(&mut PartitionLog)); 3] = [
+        ("kill", |log| log.kill().unwrap()),
+        ("close", |log| log.close().unwrap()),
+        ("roll", |log| assert_eq!(log.roll().unwrap(), 1)),
+    ];
+    for (name, end) in ends {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = open(dir.path(), 1000);
+        let batch = append(&mut log, 10);
+        assert!(in_file(dir.path()).is_empty(), "{name}");
+        end(&mut log);
+        assert_eq!(in_file(dir.path()), batch, "{name}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path(), 1000);
+    let batch = append(&mut log, 10);
+    drop(log);
+    assert_eq!(in_file(dir.path()), batch);
+}
+
+#[test]
+fn gathered_batches_can_be_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path(), 1000);
+    let first = append(&mut log, 10);
+    append(&mut log, 10);
+    assert!(log.truncate_to(1).unwrap());
+    assert_eq!(log.log_end_offset(), 1);
+    assert_eq!(in_file(dir.path()), first);
+    let second = append(&mut log, 20);
+    log.write_buffered().unwrap();
+    assert_eq!(in_file(dir.path()), [first, second].concat());
+}

@@ -1,14 +1,13 @@
-//! The three indexes of a segment, open for writing.
+//! The two sparse indexes of a segment, open for writing.
 //!
-//! Decides `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `LazyIndex`.
+//! Decides `OffsetIndex`, `TimeIndex`, `LazyIndex`.
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Error, LoadError, Rejection};
-use super::files::{Files, OpenFile};
+use super::error::{Error, Rejection};
+use super::files::Files;
 use super::index_file::IndexFile;
 use crate::format::NO_TIMESTAMP;
-use crate::format::aborted_txn::{self, AbortedTxn, AbortedTxnRows};
 use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexFields};
 use crate::format::time_index::{self, TimeIndexEntry, TimeIndexFields};
 use crate::log::segment_indexer::TimestampOffset;
@@ -408,124 +407,6 @@ impl<I: Index> LazyIndex<I> {
     pub(super) fn close(&mut self) -> Result<(), Error> {
         match &mut self.index {
             Some(index) => index.trim(),
-            None => Ok(()),
-        }
-    }
-}
-
-/// `.txnindex`, made when the first row comes.
-#[derive(Debug)]
-pub(super) struct TransactionIndex {
-    files: Files,
-    path: PathBuf,
-    file: Option<OpenFile>,
-    position: u64,
-    last_offset: Option<i64>,
-}
-
-impl TransactionIndex {
-    pub(super) fn open(files: &Files, path: PathBuf) -> Result<Self, Error> {
-        let mut index = Self {
-            files: files.clone(),
-            path,
-            file: None,
-            position: 0,
-            last_offset: None,
-        };
-        if index.files.exists(&index.path) {
-            index.channel()?;
-        }
-        Ok(index)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn channel(&mut self) -> Result<&OpenFile, Error> {
-        if self.file.is_none() {
-            let file = self.files.open(&self.path)?;
-            self.position = file.len(&self.path)?;
-            return Ok(self.file.insert(file));
-        }
-        match &self.file {
-            Some(file) => Ok(file),
-            None => Err(Rejection::Inconsistent(0).into()),
-        }
-    }
-
-    pub(super) fn append(&mut self, row: &AbortedTxn) -> Result<(), Error> {
-        let offset = row.last_offset();
-        if let Some(last_offset) = self.last_offset
-            && last_offset >= offset
-        {
-            return Err(Rejection::TransactionIndexOffset {
-                offset,
-                last_offset,
-            }
-            .into());
-        }
-        self.last_offset = Some(offset);
-        self.channel()?;
-        let position = self.position;
-        if let Some(file) = &self.file {
-            file.write_all_at(&self.path, &row.as_array(), position)?;
-        }
-        self.position += aborted_txn::ROW_SIZE as u64;
-        Ok(())
-    }
-
-    /// All rows (`TransactionIndex.allAbortedTxns`).
-    pub(super) fn rows(&self) -> Result<Vec<AbortedTxn>, Error> {
-        let Some(file) = &self.file else {
-            return Ok(Vec::new());
-        };
-        let mut bytes = vec![0; usize::try_from(self.position).unwrap_or(0)];
-        file.read_exact_at(&self.path, &mut bytes, 0)?;
-        let rows = AbortedTxnRows::decode(&bytes);
-        rows.check_versions()
-            .map_err(|source| LoadError::TransactionIndexVersion {
-                path: self.path.clone(),
-                source,
-            })?;
-        Ok(rows.rows().to_vec())
-    }
-
-    pub(super) fn reset(&mut self) -> Result<(), Error> {
-        self.cut(0)?;
-        self.last_offset = None;
-        Ok(())
-    }
-
-    fn cut(&mut self, size: u64) -> Result<(), Error> {
-        if let Some(file) = &self.file {
-            file.set_len(&self.path, size)?;
-            self.position = self.position.min(size);
-        }
-        Ok(())
-    }
-
-    /// Drops the rows of transactions that end at or above `offset`.
-    pub(super) fn truncate_to(&mut self, offset: i64) -> Result<(), Error> {
-        let rows = self.rows()?;
-        let kept = rows.iter().position(|row| row.last_offset() >= offset);
-        if let Some(kept) = kept {
-            self.cut((kept * aborted_txn::ROW_SIZE) as u64)?;
-            let last = kept.checked_sub(1).and_then(|last| rows.get(last));
-            self.last_offset = last.map(AbortedTxn::last_offset);
-        }
-        Ok(())
-    }
-
-    pub(super) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
-        self.files.rename(&self.path, &path)?;
-        self.path = path;
-        Ok(())
-    }
-
-    pub(super) fn sync(&self) -> Result<(), Error> {
-        match &self.file {
-            Some(file) => file.sync(&self.path),
             None => Ok(()),
         }
     }

@@ -3,10 +3,9 @@
 //! Decides `LogLoader`.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::error::{Error, LoadError, Rejection};
-use super::files::Files;
 use super::leader_epochs::LeaderEpochs;
 use super::leftovers::{self, SegmentFile};
 use super::load_trace::{self, RecoveredSegment};
@@ -15,7 +14,6 @@ use super::scheduler::Task;
 use super::segment::{LogSegment, segment_path};
 use super::split::split;
 use super::state_files::{StateFiles, list_snapshots, marker_of, snapshot_path, take_snapshot};
-use crate::format::aborted_txn::AbortedTxnRows;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName, PartitionDirStatus};
 use crate::log;
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
@@ -203,7 +201,7 @@ impl LogLoader<'_> {
         }
         let reason = if !has_offset_index {
             Some("its .index is missing")
-        } else if has_row_below(files, segment.txn_index.path(), base_offset)? {
+        } else if segment.txn_index.has_row_below(base_offset)? {
             Some("its .txnindex has a transaction that ended before the segment")
         } else {
             None
@@ -428,24 +426,6 @@ impl LogLoader<'_> {
         }
         Ok(None)
     }
-}
-
-/// Whether a transaction index has a row of a transaction that ended below the segment
-/// (`TransactionIndex.sanityCheck`). What comes behind that row is not looked at.
-fn has_row_below(files: &Files, path: &Path, base_offset: i64) -> Result<bool, Error> {
-    let Some(bytes) = files.read(path)? else {
-        return Ok(false);
-    };
-    for row in AbortedTxnRows::decode(&bytes).checked() {
-        let row = row.map_err(|source| LoadError::TransactionIndexVersion {
-            path: path.to_owned(),
-            source,
-        })?;
-        if row.last_offset() < base_offset {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// An offset too far from the base offset has the segment split; any other error ends loading.

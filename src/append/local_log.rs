@@ -301,7 +301,7 @@ impl LocalLog {
     }
 
     /// Aborted transactions that a reader of these offsets has to know of
-    /// (`LocalLog.collectAbortedTransactions`, `TransactionIndex.collectAbortedTxns`).
+    /// (`LocalLog.collectAbortedTransactions`).
     pub(super) fn collect_aborted(
         &self,
         fetch_offset: i64,
@@ -312,13 +312,9 @@ impl LocalLog {
             return Ok(found);
         };
         for segment in self.segments.range(floor..).map(|(_, segment)| segment) {
-            for row in segment.txn_index.rows()? {
-                if row.last_offset() >= fetch_offset && row.first_offset() < upper_bound_offset {
-                    found.push(row);
-                }
-                if row.last_stable_offset() >= upper_bound_offset {
-                    return Ok(found);
-                }
+            let index = &segment.txn_index;
+            if index.collect(fetch_offset, upper_bound_offset, &mut found)? {
+                break;
             }
         }
         Ok(found)

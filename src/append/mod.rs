@@ -41,6 +41,7 @@ mod scheduler;
 mod segment;
 mod split;
 mod state_files;
+mod transaction_index;
 mod validator;
 
 pub use config::{BrokerCompressionType, LogConfig};

@@ -141,6 +141,55 @@ fn the_others_are_down_when_one_partition_stops_the_broker() {
     assert_eq!(errors.count(), 1);
 }
 
+/// The notes of a run.
+fn notes(arguments: &[&std::ffi::OsStr]) -> Vec<String> {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let notes = said.lines().filter_map(|line| line.strip_prefix("note: "));
+    notes.map(str::to_owned).collect()
+}
+
+/// `--as-loaded` says once by which start, and why that one (`LogManager.loadLogs`).
+#[test]
+fn the_start_that_was_assumed_is_told_once() {
+    let (first, second) = (copy_of("s02-txn-tv2/data"), copy_of("s02-txn-tv2/data"));
+    let (clean, unclean) = (first.path(), second.path());
+    fs::write(clean.join(".kafka_cleanshutdown"), "").unwrap();
+    let _ = fs::remove_file(unclean.join(".kafka_cleanshutdown"));
+    let (ls, as_loaded) = ("ls".as_ref(), "--as-loaded".as_ref());
+    for command in ["ls", "lso", "txns", "producers", "gaps"] {
+        let command = command.as_ref();
+        assert_eq!(
+            notes(&[command, as_loaded, clean.as_os_str()]),
+            ["as after a clean start: .kafka_cleanshutdown is there"]
+        );
+        assert_eq!(
+            notes(&[command, as_loaded, unclean.join("tx-1").as_os_str()]),
+            ["as after an unclean start: .kafka_cleanshutdown is not there"]
+        );
+    }
+    let picked = ["--start".as_ref(), "unclean".as_ref()];
+    assert_eq!(
+        notes(&[ls, as_loaded, picked[0], picked[1], clean.as_os_str()]),
+        ["as after an unclean start, as --start says"]
+    );
+    let both = format!(
+        "as after a clean start in {}, where .kafka_cleanshutdown is, and an unclean start in {}, \
+         where it is not",
+        clean.display(),
+        unclean.display()
+    );
+    assert_eq!(
+        notes(&[ls, as_loaded, clean.as_os_str(), unclean.as_os_str()]),
+        [both]
+    );
+    assert!(notes(&[ls, clean.as_os_str()]).is_empty());
+}
+
 /// Two log directories with a partition of the same name are told apart by their paths, and it is
 /// said which of them stopped cleanly.
 #[test]

@@ -1,10 +1,9 @@
 //! The PATHs of a command: what they are, and the partitions and files in them that are wanted.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use kseg::append::LogConfig;
-use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRunOptions, dry_run};
 use kseg::format::file_name::LogDirFileName;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
@@ -12,6 +11,7 @@ use kseg::log::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
+use crate::assumed_start::AssumedStarts;
 use crate::cli::{AsLoadedArgs, PathArgs};
 use crate::context::Context;
 use crate::progress::Progress;
@@ -27,8 +27,8 @@ pub(crate) struct Inputs {
     /// Whether it has been said which partitions are empty: some commands look twice.
     has_told_empty: Cell<bool>,
     has_own_progress: bool,
-    /// Hand out what a broker would have after its start; after which, if not the one that applies.
-    as_loaded: Option<Option<Start>>,
+    /// Hand out what a broker would have after its start.
+    as_loaded: Option<RefCell<AssumedStarts>>,
     now_ms: Option<i64>,
 }
 
@@ -66,8 +66,9 @@ impl Inputs {
     /// Hands out partitions as a broker would have them after its start, if that is asked for.
     /// `now_ms` is the clock by which it forgets producers.
     pub(crate) fn loaded(self, args: &AsLoadedArgs, now_ms: Option<i64>) -> Self {
+        let assumed = || AssumedStarts::new(args.start.map(Into::into));
         Self {
-            as_loaded: args.as_loaded.then(|| args.start.map(Start::from)),
+            as_loaded: args.as_loaded.then(|| RefCell::new(assumed())),
             now_ms,
             ..self
         }
@@ -167,6 +168,10 @@ impl Inputs {
         }
         if wanted == 0 && !failed && self.narrows_partitions() {
             anyhow::bail!("no such partition: {}", self.wanted_partition());
+        }
+        let assumed = self.as_loaded.as_ref();
+        if let Some(note) = assumed.and_then(|it| it.borrow_mut().take_note()) {
+            context.note(&note);
         }
         Ok(())
     }
@@ -295,10 +300,10 @@ impl Inputs {
             Some(checkpoints) => checkpoints.of_dir(dir),
             None => checkpoints_above(&dir.path, context).of_dir(dir),
         };
-        match self.as_loaded {
+        match &self.as_loaded {
             None => visit(&Input::Partition(PartitionInput { dir, offsets }), context)?,
-            Some(start) => {
-                if let Some((dir, offsets)) = self.load(dir, offsets, start, context) {
+            Some(assumed) => {
+                if let Some((dir, offsets)) = self.load(dir, offsets, assumed, context) {
                     let dir = &dir;
                     visit(&Input::Partition(PartitionInput { dir, offsets }), context)?;
                 }
@@ -312,15 +317,11 @@ impl Inputs {
         &self,
         dir: &PartitionDir,
         mut offsets: CheckpointedOffsets,
-        start: Option<Start>,
+        assumed: &RefCell<AssumedStarts>,
         context: &mut Context,
     ) -> Option<(PartitionDir, CheckpointedOffsets)> {
         let is_clean = stopped_cleanly(&dir.path);
-        let start = start.unwrap_or(if is_clean {
-            Start::Clean
-        } else {
-            Start::Unclean
-        });
+        let start = assumed.borrow_mut().of(&dir.path, is_clean);
         let options = DryRunOptions {
             io: context.io,
             config: LogConfig::default(),

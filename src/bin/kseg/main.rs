@@ -1,5 +1,6 @@
 //! The program `kseg`: arguments in, rows out. All knowledge of Kafka is in the library.
 
+mod assumed_start;
 mod cli;
 mod cmd;
 mod context;

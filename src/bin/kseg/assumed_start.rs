@@ -1,0 +1,88 @@
+//! Which start `--as-loaded` has taken partitions to have been through, to be said once a run.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kseg::append::dry_run::row::Start;
+use kseg::format::file_name::LogDirFileName;
+
+use crate::render::text::plural;
+
+/// What `--as-loaded` asks for, and what has come of it so far.
+#[derive(Debug)]
+pub(crate) struct AssumedStarts {
+    /// The start the user has picked.
+    picked: Option<Start>,
+    /// The log directories with the mark of a clean stop, and those without.
+    clean: BTreeSet<PathBuf>,
+    unclean: BTreeSet<PathBuf>,
+    is_told: bool,
+}
+
+impl AssumedStarts {
+    pub(crate) fn new(picked: Option<Start>) -> Self {
+        Self {
+            picked,
+            clean: BTreeSet::new(),
+            unclean: BTreeSet::new(),
+            is_told: false,
+        }
+    }
+
+    /// The start of the next partition.
+    pub(crate) fn of(&mut self, partition: &Path, is_clean: bool) -> Start {
+        let (dirs, due) = if is_clean {
+            (&mut self.clean, Start::Clean)
+        } else {
+            (&mut self.unclean, Start::Unclean)
+        };
+        let above = partition.parent().unwrap_or(partition);
+        if !dirs.contains(above) {
+            dirs.insert(above.to_owned());
+        }
+        self.picked.unwrap_or(due)
+    }
+
+    /// What is to be said of it, once, if there was any partition.
+    pub(crate) fn take_note(&mut self) -> Option<String> {
+        if self.is_told || (self.clean.is_empty() && self.unclean.is_empty()) {
+            return None;
+        }
+        self.is_told = true;
+        let mark = LogDirFileName::CleanShutdown;
+        Some(match self.picked {
+            Some(start) => format!("as after {}, as --start says", a(start)),
+            None if self.unclean.is_empty() => {
+                format!("as after {}: {mark} is there", a(Start::Clean))
+            }
+            None if self.clean.is_empty() => {
+                format!("as after {}: {mark} is not there", a(Start::Unclean))
+            }
+            None => format!(
+                "as after {} in {}, where {mark} is, and {} in {}, where it is not",
+                a(Start::Clean),
+                named(&self.clean),
+                a(Start::Unclean),
+                named(&self.unclean)
+            ),
+        })
+    }
+}
+
+fn a(start: Start) -> &'static str {
+    match start {
+        Start::Clean => "a clean start",
+        Start::Unclean => "an unclean start",
+    }
+}
+
+/// The first of some directories, and how many others there are.
+fn named(dirs: &BTreeSet<PathBuf>) -> String {
+    let first = dirs.first().map(|it| it.display().to_string());
+    let first = first.filter(|it| !it.is_empty());
+    let first = first.unwrap_or_else(|| ".".to_owned());
+    match dirs.len() as u64 {
+        0 | 1 => first,
+        more => format!("{first} and {}", plural(more - 1, "other", "others")),
+    }
+}

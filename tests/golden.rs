@@ -429,9 +429,18 @@ const CASES: &[Case] = &[
         "recover-no-snapshots",
         "recover s07d-deleted-snapshots/data",
     ),
+    wide(
+        "recover-acknowledged-gone-80",
+        80,
+        "recover s07a-truncated-tail/data",
+    ),
     case(
         "recover-txnindex-missing",
         "recover incidents/txnindex-missing/data",
+    ),
+    case(
+        "recover-clean-warning",
+        "recover --start clean incidents/txnindex-missing/data",
     ),
     case(
         "recover-damaged-indexes",

@@ -71,32 +71,187 @@ fn a_clean_start_writes_behind_a_torn_batch() {
     assert!(run.rows.iter().all(|row| row["tornTailBytes"] == json!(0)));
 }
 
-/// Segments under way to be deleted, or made by a compaction, that nothing in use replaces.
+/// Where the segments of `tx-1` begin, and where the log ends.
+const BASES: [i64; 4] = [0, 89, 165, 173];
+
+/// Writes a checkpoint with one line for a partition, or with none.
+fn write_checkpoint(data: &Path, name: &str, partition: &str, offset: Option<i64>) {
+    let lines = match offset {
+        Some(offset) => format!("0\n1\n{partition} {offset}\n"),
+        None => "0\n0\n".to_owned(),
+    };
+    fs::write(data.join(name), lines).unwrap();
+}
+
+/// A segment of `tx-1` under way to be deleted, or made by a compaction, and what else is known.
+struct Leftover {
+    segment: usize,
+    suffix: &'static str,
+    first_epoch_start: i64,
+    log_start: Option<i64>,
+    high_watermark: Option<i64>,
+    first_lost: Option<i64>,
+}
+
+const LEFTOVER: Leftover = Leftover {
+    segment: 0,
+    suffix: "deleted",
+    first_epoch_start: 0,
+    log_start: None,
+    high_watermark: Some(BASES[3]),
+    first_lost: None,
+};
+
+const LEFTOVERS: [(&str, Leftover); 11] = [
+    (
+        "retention",
+        Leftover {
+            first_epoch_start: BASES[1],
+            ..LEFTOVER
+        },
+    ),
+    (
+        "renamed by hand",
+        Leftover {
+            first_lost: Some(0),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "all of it deleted by DeleteRecords",
+        Leftover {
+            first_epoch_start: BASES[1],
+            log_start: Some(BASES[1]),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "the checkpoint alone is that far",
+        Leftover {
+            log_start: Some(BASES[1]),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "the checkpoint lies in the middle of it",
+        Leftover {
+            log_start: Some(40),
+            first_lost: Some(40),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "in the middle of the log",
+        Leftover {
+            segment: 1,
+            first_lost: Some(BASES[1]),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "in the middle, and below the log start",
+        Leftover {
+            segment: 1,
+            log_start: Some(BASES[2]),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "truncated by a follower",
+        Leftover {
+            segment: 2,
+            high_watermark: Some(BASES[2]),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "truncated by a follower, nothing known",
+        Leftover {
+            segment: 2,
+            high_watermark: None,
+            ..LEFTOVER
+        },
+    ),
+    (
+        "cut off although acknowledged",
+        Leftover {
+            segment: 2,
+            first_lost: Some(BASES[2]),
+            ..LEFTOVER
+        },
+    ),
+    (
+        "made by a compaction",
+        Leftover {
+            segment: 2,
+            suffix: "cleaned",
+            first_lost: Some(BASES[2]),
+            ..LEFTOVER
+        },
+    ),
+];
+
+/// Segments under way to be deleted, or made by a compaction, that nothing in use replaces. They
+/// are lost where the log had them: at or above the log start, which retention moves together with
+/// the first leader epoch (`UnifiedLog.deleteSegments`) and `DeleteRecords` in the checkpoint as
+/// well, and below the high watermark, above which a follower truncates.
 #[test]
 fn the_last_copy_of_records_is_not_nothing() {
-    for (segment, suffix, is_lost) in [
-        // Below the log start, as retention deletes.
-        (0, "deleted", false),
-        (1, "deleted", true),
-        // Above the log end, as a follower truncates.
-        (2, "deleted", false),
-        (2, "cleaned", true),
-    ] {
-        let data = copy_of("s02-txn-tv2/data");
-        let partition = data.path().join("tx-1");
-        let log = files(&partition, "log")[segment].clone();
-        let name = log.file_name().unwrap().to_str().unwrap().to_owned();
-        let renamed = format!("{name}.{suffix}");
-        fs::rename(&log, partition.join(&renamed)).unwrap();
+    for (name, case) in &LEFTOVERS {
+        let data = with_leftover(case);
         for start in ["clean", "unclean"] {
-            let run = start_of(start, &partition);
-            let row = &run.rows[0];
-            assert_eq!(row["losesData"], json!(is_lost), "{renamed}: {}", run.table);
-            assert_eq!(run.status, Some(i32::from(is_lost)), "{renamed}");
-            let says = warnings(row).contains(&format!("rename it to {name} before the start"));
-            assert_eq!(says, is_lost, "{renamed}");
+            check_leftover(name, case, start, data.path());
         }
     }
+}
+
+fn log_name(case: &Leftover) -> String {
+    format!("{:020}.log", BASES[case.segment])
+}
+
+/// The directory with it.
+fn with_leftover(case: &Leftover) -> tempfile::TempDir {
+    let data = copy_of("s02-txn-tv2/data");
+    let partition = data.path().join("tx-1");
+    let epochs = format!("0\n1\n0 {}\n", case.first_epoch_start);
+    fs::write(partition.join("leader-epoch-checkpoint"), epochs).unwrap();
+    let start_checkpoint = "log-start-offset-checkpoint";
+    write_checkpoint(data.path(), start_checkpoint, "tx 1", case.log_start);
+    let mark_checkpoint = "replication-offset-checkpoint";
+    write_checkpoint(data.path(), mark_checkpoint, "tx 1", case.high_watermark);
+    let log = partition.join(log_name(case));
+    let renamed = format!("{}.{}", log_name(case), case.suffix);
+    fs::rename(&log, partition.join(renamed)).unwrap();
+    data
+}
+
+fn check_leftover(name: &str, case: &Leftover, start: &str, data: &Path) {
+    let run = start_of(start, &data.join("tx-1"));
+    let row = &run.rows[0];
+    let is_lost = case.first_lost.is_some();
+    assert_eq!(row["losesData"], json!(is_lost), "{name}: {}", run.table);
+    assert_eq!(
+        run.status,
+        Some(i32::from(is_lost)),
+        "{name}: {}",
+        run.table
+    );
+    let advice = format!("rename it to {} before the start", log_name(case));
+    let says = warnings(row).contains(&advice);
+    assert_eq!(says, is_lost, "{name}");
+    // A batch that reaches beyond the log start is read whole.
+    let first = row["losses"]["firstOffset"].as_i64();
+    assert_eq!(first.is_some(), is_lost, "{name}");
+    assert!(first <= case.first_lost, "{name}: {first:?}");
+    let is_safe = run
+        .table
+        .starts_with(&format!("safe to start {start}: nothing is lost"));
+    assert_eq!(
+        is_safe,
+        !is_lost && warnings(row).is_empty(),
+        "{name}: {}",
+        run.table
+    );
 }
 
 /// Where a compaction was interrupted, or data was deleted in its course, nothing is lost.
@@ -169,6 +324,10 @@ fn acknowledged_records_and_markers_that_are_cut_off_are_named() {
         let losses = &run.rows[0]["losses"];
         let name = fixture.display();
         let lost = mark.filter(|mark| *mark > end);
+        if lost.is_some() {
+            assert_eq!(run.status, Some(1), "{name}: {}", run.table);
+            assert!(!run.table.starts_with("safe"), "{name}: {}", run.table);
+        }
         assert_eq!(
             losses["acknowledgedFrom"],
             json!(lost.map(|_| end)),

@@ -1,13 +1,11 @@
 //! What a start leaves that an operator finds out later: offsets that are given out again,
-//! transactions whose end is cut off, bytes in the way of what is written next, and leftovers that
-//! were the last copy of records.
+//! transactions whose end is cut off, and bytes in the way of what is written next.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
-use super::row::{Action, ActionKind, LeftOpen, Losses};
+use super::row::LeftOpen;
 use super::{DryRun, DryRunOptions, as_files_error, reference};
-use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
@@ -36,7 +34,7 @@ impl DryRun {
         self.warn_of_torn_tail();
         self.warn_below_high_watermark(dir, checkpoints.high_watermark, options);
         self.find_left_open(dir, gone, options)?;
-        self.find_last_copies(checkpoints.cleaner_offset)
+        self.find_last_copies(checkpoints)
     }
 
     /// Appends go to the end of the file, whatever is there (`FileRecords.append`).
@@ -149,82 +147,4 @@ impl DryRun {
         self.row.losses.left_open = ended.into_values().collect();
         Ok(())
     }
-
-    /// Files on their way out that are removed although no segment in use has their offsets.
-    ///
-    /// Retention deletes below the log start, truncation above the log end, and compaction what
-    /// another segment has, or what lies below the offset that the cleaner has come to.
-    fn find_last_copies(&mut self, cleaner_offset: Option<i64>) -> Result<(), log::Error> {
-        let mut lost = Losses::default();
-        let mut warnings = Vec::new();
-        for action in self.row.actions.iter().filter(|it| is_leftover_log(it)) {
-            let mut copy = Losses::default();
-            if let Some(file) = self.overlay.open_original(OsStr::new(&action.file), 0)? {
-                copy.count(&file, None)?;
-            }
-            let (Some(first), Some(last)) = (copy.first_offset, copy.last_offset) else {
-                continue;
-            };
-            let parsed = LogFileName::parse(&action.file);
-            if self.is_replaced(&parsed, first, last, cleaner_offset)? {
-                continue;
-            }
-            let live = LogFileName {
-                state: FileState::Live,
-                ..parsed
-            };
-            warnings.push(format!(
-                "{} is the last copy here of offsets {first}..{last}, and a start removes it: \
-                 rename it to {live} before the start",
-                action.file
-            ));
-            lost.add(&copy);
-        }
-        self.row.losses.add(&lost);
-        self.row.loses_data |= lost.records > 0;
-        self.row.warnings.extend(warnings);
-        Ok(())
-    }
-
-    fn is_replaced(
-        &self,
-        name: &LogFileName,
-        first: i64,
-        last: i64,
-        cleaner_offset: Option<i64>,
-    ) -> Result<bool, log::Error> {
-        let is_deleted = name.state == FileState::Deleted;
-        let is_cleaned = cleaner_offset.is_some_and(|cleaned| first < cleaned);
-        let is_cut_off = self.row.log_end_offset.is_none_or(|end| first >= end);
-        if is_deleted && (is_cleaned || is_cut_off) {
-            return Ok(true);
-        }
-        let bases = self.row.segments.iter().map(|it| it.base_offset);
-        let Some(base_offset) = bases.take_while(|base| *base <= last).last() else {
-            // The log starts above.
-            return Ok(true);
-        };
-        if base_offset >= first {
-            return Ok(true);
-        }
-        let log = LogFileKind::Log(base_offset).to_string();
-        let Some(id) = self.overlay.find(OsStr::new(&log)) else {
-            return Ok(false);
-        };
-        let mut below = Losses::default();
-        below.count(&self.overlay.open(id)?, None)?;
-        Ok(below.last_offset.is_some_and(|end| end >= first))
-    }
-}
-
-/// Whether a `.log` goes that was to be deleted, or was made by a compaction that had not come to
-/// its end.
-fn is_leftover_log(action: &Action) -> bool {
-    let name = LogFileName::parse(&action.file);
-    action.kind == ActionKind::Remove
-        && matches!(name.kind, LogFileKind::Log(_))
-        && match name.state {
-            FileState::Deleted | FileState::Cleaned | FileState::Swap => true,
-            FileState::Live | FileState::Temporary => false,
-        }
 }

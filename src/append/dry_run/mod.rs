@@ -8,6 +8,7 @@ mod aftermath;
 pub mod copy;
 mod fill;
 pub mod known;
+mod last_copies;
 mod loss;
 mod metadata_log;
 mod reference;

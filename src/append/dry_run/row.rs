@@ -293,9 +293,13 @@ pub struct LeftOpen {
 }
 
 impl RecoverRow {
-    /// Whether records are lost by this start, or by what is written after it.
+    /// Whether records are lost by this start or by what is written after it, or ones that had been
+    /// acknowledged are not there any more: their offsets will be given out again.
     #[must_use]
     pub fn is_loss(&self) -> bool {
-        !self.loads || self.loses_data || self.torn_tail_bytes > 0
+        !self.loads
+            || self.loses_data
+            || self.torn_tail_bytes > 0
+            || self.losses.acknowledged_from.is_some()
     }
 }

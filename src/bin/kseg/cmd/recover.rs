@@ -35,7 +35,8 @@ Examples:
 
 Exit status:
   0  done: the start this directory would get loses no data
-  1  done: it loses data, or a partition or the broker does not come up; with --start, that start
+  1  done: it loses data, or acknowledged records are gone already, or a partition or the broker
+     does not come up; with --start, that start
   2  could not do it: bad usage, unreadable input, no such partition, folder not empty")]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]

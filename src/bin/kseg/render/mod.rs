@@ -14,6 +14,8 @@ pub(crate) mod read_table;
 pub(crate) mod record_lines;
 pub(crate) mod recover_outages;
 pub(crate) mod recover_table;
+mod recover_totals;
+mod recover_verdict;
 pub(crate) mod replay_json;
 pub(crate) mod replay_table;
 pub(crate) mod summary;

@@ -52,11 +52,16 @@ impl Outages {
         for obstacle in self.obstacles.iter() {
             let what = headline(obstacle.stops_broker);
             let (exception, path) = (obstacle.exception, &obstacle.path);
-            let line = format!("{what}, {exception}: {path}: {}", obstacle.message);
+            let line = format!("{what}: {path}: {} ({exception})", obstacle.message);
             paragraph(context, &line, "", "")?;
             paragraph(context, obstacle.next_step, "  ", "next: ")?;
         }
         Ok(())
+    }
+
+    /// Whether something beside the partitions keeps the whole broker from starting.
+    pub(crate) fn stop_broker(&self) -> bool {
+        self.obstacles.iter().any(|it| it.stops_broker)
     }
 
     /// What another partition, or something beside the partitions, does to this one.
@@ -80,7 +85,7 @@ impl Outages {
 /// What a start comes to, first of all.
 pub(crate) fn headline(stops_broker: bool) -> &'static str {
     if stops_broker {
-        "the broker does not start"
+        "does not start"
     } else {
         "the log directory goes offline"
     }

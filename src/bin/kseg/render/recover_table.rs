@@ -1,4 +1,5 @@
-//! The table of `kseg recover`: what a start costs first, then the partitions, then the files.
+//! The table of `kseg recover`: whether to start and what it costs first, then the partitions, then
+//! the files.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write;
@@ -12,9 +13,11 @@ use kseg::report::lso::abort_command;
 
 use super::columns::Align::{Left, Right};
 use super::note_hidden;
-use super::recover_outages::{Outages, consequence, headline};
+use super::recover_outages::{Outages, consequence};
+use super::recover_totals::Totals;
+use super::recover_verdict::Verdict;
 use super::summary::{Summary, SummaryColumn};
-use super::text::{bytes, count, optional, plural, printable};
+use super::text::{bytes, count, optional, plural, printable, wrapped};
 use crate::cmd::recover::is_touched;
 use crate::context::Context;
 
@@ -46,20 +49,6 @@ pub(crate) struct RecoverTable {
     shared_names: BTreeSet<String>,
     all: bool,
     picked: Option<Start>,
-}
-
-/// What the rows of one start add up to.
-#[derive(Default)]
-struct Totals {
-    partitions: u64,
-    applies: u64,
-    lose_data: u64,
-    lose_producers: u64,
-    do_not_load: u64,
-    stops_broker: bool,
-    torn: u64,
-    warned: u64,
-    bytes_to_read: u64,
 }
 
 impl RecoverTable {
@@ -94,6 +83,7 @@ impl RecoverTable {
         if self.rows.is_empty() {
             return Ok(());
         }
+        self.print_verdict(context)?;
         for start in self.starts() {
             let rows: Vec<&RecoverRow> = self.of(start).collect();
             let totals = self.totals(start);
@@ -123,16 +113,37 @@ impl RecoverTable {
         let first = self.rows.first().map(|row| &row.path);
         let is_one = self.rows.iter().all(|row| Some(&row.path) == first);
         for row in shown {
-            let decides = row.applies || self.picked.is_some();
-            let is_loss = !row.loads
-                || row.loses_data
-                || row.loses_producer_state
-                || !row.warnings.is_empty();
-            if self.all || is_loss || (decides && (is_one || !is_routine(row))) {
+            let is_loss = row.is_loss() || row.loses_producer_state || !row.warnings.is_empty();
+            if self.all || is_loss || (self.decides(row) && (is_one || !is_routine(row))) {
                 self.details(row, context)?;
             }
         }
         Ok(note_hidden(hidden, &mut context.out)?)
+    }
+
+    /// Whether to start the broker, unless it has been said that it does not start.
+    fn print_verdict(&self, context: &mut Context) -> anyhow::Result<()> {
+        if self.outages.stop_broker() {
+            return Ok(());
+        }
+        let deciding = self.rows.iter().filter(|row| self.decides(row));
+        let rows = deciding.map(|row| (self.name(row), row)).collect();
+        let verdict = Verdict::new(rows, self.picked);
+        let width = context.style.width;
+        for line in wrapped(&printable(&verdict.line()), width) {
+            let line = if verdict.is_good() {
+                line
+            } else {
+                context.style.bad(&line)
+            };
+            writeln!(context.out, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// Whether the exit status is that of this row.
+    fn decides(&self, row: &RecoverRow) -> bool {
+        row.applies || self.picked.is_some()
     }
 
     /// The start that the directory would get comes first.
@@ -152,19 +163,7 @@ impl RecoverTable {
     }
 
     fn totals(&self, start: Start) -> Totals {
-        let mut totals = Totals::default();
-        for row in self.of(start) {
-            totals.partitions += 1;
-            totals.applies += u64::from(row.applies);
-            totals.lose_data += u64::from(row.loses_data);
-            totals.lose_producers += u64::from(row.loses_producer_state);
-            totals.do_not_load += u64::from(!row.loads);
-            totals.stops_broker |= row.error.as_ref().is_some_and(|it| it.stops_broker);
-            totals.torn += u64::from(row.torn_tail_bytes > 0);
-            totals.warned += u64::from(!row.warnings.is_empty());
-            totals.bytes_to_read += row.bytes_to_read;
-        }
-        totals
+        Totals::of(self.of(start))
     }
 
     fn details(&self, row: &RecoverRow, context: &mut Context) -> anyhow::Result<()> {
@@ -284,43 +283,6 @@ fn is_routine(row: &RecoverRow) -> bool {
     row.loads && row.actions.iter().all(is_made)
 }
 
-impl Totals {
-    fn answer(&self) -> String {
-        let part =
-            |number: u64, one: &str, many: &str| (number > 0).then(|| plural(number, one, many));
-        let losses = [
-            part(self.do_not_load, "does not come up", "do not come up"),
-            part(self.lose_data, "loses data", "lose data"),
-            part(
-                self.torn,
-                "writes behind torn bytes",
-                "write behind torn bytes",
-            ),
-            part(
-                self.lose_producers,
-                "loses producer state",
-                "lose producer state",
-            ),
-        ];
-        let losses: Vec<String> = losses.into_iter().flatten().collect();
-        let partitions = plural(self.partitions, "partition", "partitions");
-        let mut what = if losses.is_empty() {
-            format!("none of {partitions} loses anything")
-        } else {
-            format!("of {partitions}, {}", losses.join(", "))
-        };
-        if let Some(warned) = part(self.warned, "has a warning", "have a warning") {
-            what.push_str(", ");
-            what.push_str(&warned);
-        }
-        if self.stops_broker {
-            format!("{}, all partitions are down: {what}", headline(true))
-        } else {
-            what
-        }
-    }
-}
-
 /// The line that answers.
 fn summary(start: Start, which: &str, what: &str, bytes_to_read: u64) -> String {
     let seconds = bytes_to_read.div_ceil(BYTES_PER_SECOND);
@@ -351,11 +313,7 @@ fn cells(row: &RecoverRow, name: &str, outage: Option<&str>) -> Vec<String> {
 
 /// The outcome as it stands alone.
 fn answer(row: &RecoverRow) -> String {
-    let losses = &row.losses;
-    let is_loss = row.is_loss()
-        || row.loses_producer_state
-        || losses.acknowledged_from.is_some()
-        || !losses.left_open.is_empty();
+    let is_loss = row.is_loss() || row.loses_producer_state || !row.losses.left_open.is_empty();
     if is_loss || row.warnings.is_empty() {
         outcome(row)
     } else {

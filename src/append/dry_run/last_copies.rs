@@ -1,0 +1,138 @@
+//! Files on their way out, or made by a compaction that had not come to its end, that a start
+//! removes although they are the last copy of records.
+//!
+//! Decides by what a broker does before it gives a `.log` the suffix `.deleted`:
+//! `UnifiedLog.deleteSegments` moves the log start, and the leader epochs with it;
+//! `LocalLog.truncateTo` cuts off what is not acknowledged; `Cleaner.cleanSegments` has put another
+//! segment into place.
+
+use std::ffi::OsStr;
+
+use super::DryRun;
+use super::row::{Action, ActionKind, Losses};
+use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
+use crate::log;
+use crate::log::checkpoints::CheckpointedOffsets;
+
+/// The offsets that the log had when it was stopped, as far as its files tell.
+#[derive(Clone, Copy, Debug)]
+struct KnownRange {
+    /// Below it retention or `DeleteRecords` had given records up.
+    start: i64,
+    /// Records below it had been acknowledged.
+    acknowledged_end: i64,
+    /// Below it the cleaner may have taken records out.
+    cleaned_end: i64,
+}
+
+impl DryRun {
+    /// Looks for files that are removed although no segment in use has their offsets.
+    pub(super) fn find_last_copies(
+        &mut self,
+        checkpoints: CheckpointedOffsets,
+    ) -> Result<(), log::Error> {
+        let mut lost = Losses::default();
+        let mut warnings = Vec::new();
+        if !self.row.actions.iter().any(is_leftover_log) {
+            return Ok(());
+        }
+        let known = self.known_range(checkpoints)?;
+        for action in self.row.actions.iter().filter(|it| is_leftover_log(it)) {
+            let mut copy = Losses::default();
+            if let Some(file) = self.overlay.open_original(OsStr::new(&action.file), 0)? {
+                copy.count(&file, Some(known.start))?;
+            }
+            let (Some(first), Some(last)) = (copy.first_offset, copy.last_offset) else {
+                continue;
+            };
+            let parsed = LogFileName::parse(&action.file);
+            if self.is_replaced(&parsed, first, last, known)? {
+                continue;
+            }
+            let live = LogFileName {
+                state: FileState::Live,
+                ..parsed
+            };
+            warnings.push(format!(
+                "{} is the last copy here of offsets {first}..{last}, and a start removes it: \
+                 rename it to {live} before the start",
+                action.file
+            ));
+            lost.add(&copy);
+        }
+        self.row.losses.add(&lost);
+        self.row.loses_data |= lost.records > 0;
+        self.row.warnings.extend(warnings);
+        Ok(())
+    }
+
+    fn known_range(&self, checkpoints: CheckpointedOffsets) -> Result<KnownRange, log::Error> {
+        let first_base = self.row.segments.first().map_or(0, |it| it.base_offset);
+        // The first epoch begins where the log does, as long as the log did not begin with records
+        // of no epoch (`LeaderEpochFileCache.truncateFromStart`).
+        let began = self.first_epoch_start()?.unwrap_or(first_base);
+        let checkpoint = checkpoints.log_start_offset.unwrap_or(0);
+        let losses = &self.row.losses;
+        Ok(KnownRange {
+            start: began.min(first_base).max(checkpoint),
+            acknowledged_end: losses.acknowledged_to.map_or(i64::MIN, |it| it + 1),
+            cleaned_end: checkpoints.cleaner_offset.unwrap_or(i64::MIN),
+        })
+    }
+
+    /// Where the first leader epoch began before the start; `None` if none is known.
+    fn first_epoch_start(&self) -> Result<Option<i64>, log::Error> {
+        let name = LogFileKind::LeaderEpochCheckpoint.to_string();
+        let Some(file) = self.overlay.open_original(OsStr::new(&name), 0)? else {
+            return Ok(None);
+        };
+        let Ok(checkpoint) = LeaderEpochCheckpoint::decode(&file.read_all()?) else {
+            return Ok(None);
+        };
+        Ok(checkpoint.entries.iter().map(|it| it.start_offset).min())
+    }
+
+    /// Whether a segment in use has the offsets, or they had been given up before the start.
+    fn is_replaced(
+        &self,
+        name: &LogFileName,
+        first: i64,
+        last: i64,
+        known: KnownRange,
+    ) -> Result<bool, log::Error> {
+        if name.state == FileState::Deleted {
+            let end = self.row.log_end_offset.unwrap_or(i64::MIN);
+            let is_cut_off = first >= end && first >= known.acknowledged_end;
+            if is_cut_off || first < known.cleaned_end {
+                return Ok(true);
+            }
+        }
+        let bases = self.row.segments.iter().map(|it| it.base_offset);
+        let Some(base_offset) = bases.take_while(|base| *base <= last).last() else {
+            return Ok(false);
+        };
+        if base_offset >= first {
+            return Ok(true);
+        }
+        let log = LogFileKind::Log(base_offset).to_string();
+        let Some(id) = self.overlay.find(OsStr::new(&log)) else {
+            return Ok(false);
+        };
+        let mut below = Losses::default();
+        below.count(&self.overlay.open(id)?, None)?;
+        Ok(below.last_offset.is_some_and(|end| end >= first))
+    }
+}
+
+/// Whether a `.log` goes that was to be deleted, or was made by a compaction that had not come to
+/// its end.
+fn is_leftover_log(action: &Action) -> bool {
+    let name = LogFileName::parse(&action.file);
+    action.kind == ActionKind::Remove
+        && matches!(name.kind, LogFileKind::Log(_))
+        && match name.state {
+            FileState::Deleted | FileState::Cleaned | FileState::Swap => true,
+            FileState::Live | FileState::Temporary => false,
+        }
+}

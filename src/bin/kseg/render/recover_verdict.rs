@@ -1,0 +1,162 @@
+//! The first line of `kseg recover`: whether a broker may be started on these directories.
+//!
+//! It says what the exit status says, by the same rule ([`RecoverRow::is_loss`]).
+
+use std::collections::BTreeSet;
+
+use kseg::append::dry_run::RecoverRow;
+use kseg::append::dry_run::row::Start;
+use kseg::report::gaps::range;
+
+use super::recover_outages::headline;
+use super::text::{count, plural};
+
+/// Partitions that are named; the others are counted.
+const MAX_NAMED: usize = 3;
+
+/// The rows of the starts that the directories would get, or that was picked, under the names they
+/// have in the table.
+pub(crate) struct Verdict<'a> {
+    rows: Vec<(String, &'a RecoverRow)>,
+    picked: Option<Start>,
+}
+
+impl<'a> Verdict<'a> {
+    pub(crate) fn new(rows: Vec<(String, &'a RecoverRow)>, picked: Option<Start>) -> Self {
+        Self { rows, picked }
+    }
+
+    /// Whether it is a good one: that of status 0.
+    pub(crate) fn is_good(&self) -> bool {
+        !self.rows.iter().any(|(_, row)| row.is_loss())
+    }
+
+    /// The line.
+    pub(crate) fn line(&self) -> String {
+        if self.is_good() {
+            return self.good();
+        }
+        [
+            self.outage(),
+            self.losses(),
+            self.acknowledged(),
+            self.torn(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
+    }
+
+    fn good(&self) -> String {
+        let warned = self.names(|row| !row.warnings.is_empty() || row.loses_producer_state);
+        if warned.is_empty() {
+            let start = self.picked.map(|it| format!(" {}", it.name()));
+            return format!(
+                "safe to start{}: nothing is lost",
+                start.unwrap_or_default()
+            );
+        }
+        format!(
+            "{} loses no record, but read the warnings first: {}",
+            self.starting(),
+            listed(&warned)
+        )
+    }
+
+    fn outage(&self) -> Option<String> {
+        let failed = self.names(|row| !row.loads);
+        if failed.is_empty() {
+            return None;
+        }
+        let mut errors = self.rows.iter().filter_map(|(_, row)| row.error.as_ref());
+        let what = headline(errors.any(|it| it.stops_broker));
+        let come = if failed.len() == 1 { "does" } else { "do" };
+        Some(format!("{what}: {} {come} not come up", listed(&failed)))
+    }
+
+    fn losses(&self) -> Option<String> {
+        let lost: Vec<&(String, &RecoverRow)> =
+            self.rows.iter().filter(|(_, row)| row.loses_data).collect();
+        if lost.is_empty() {
+            return None;
+        }
+        let records: u64 = lost.iter().map(|(_, row)| row.losses.records).sum();
+        let corrupt: u64 = lost.iter().map(|(_, row)| row.losses.corrupt_batches).sum();
+        let what = if records > 0 {
+            count(records, "record")
+        } else {
+            plural(corrupt, "corrupt batch", "corrupt batches")
+        };
+        let places = lost.iter().map(|(name, row)| {
+            match (row.losses.first_offset, row.losses.last_offset) {
+                (Some(first), Some(last)) => format!("{name} {}", range(first, last)),
+                _ => name.clone(),
+            }
+        });
+        let partitions = count(lost.len() as u64, "partition");
+        let places: Vec<String> = places.collect();
+        Some(format!(
+            "{} loses {what} of {partitions}: {}",
+            self.starting(),
+            listed(&places)
+        ))
+    }
+
+    /// Offsets below the high watermark that no file has, where the line does not say so already.
+    fn acknowledged(&self) -> Option<String> {
+        let rows = self.rows.iter().filter(|(_, row)| !row.loses_data);
+        let gone: Vec<String> = rows
+            .filter_map(|(name, row)| {
+                let losses = &row.losses;
+                let (first, last) = losses.acknowledged_from.zip(losses.acknowledged_to)?;
+                Some(format!("{name} {}", range(first, last)))
+            })
+            .collect();
+        if gone.is_empty() {
+            return None;
+        }
+        let partitions = count(gone.len() as u64, "partition");
+        let starting = self.starting();
+        Some(format!(
+            "acknowledged records of {partitions} are gone, and {starting} gives their offsets out \
+             again: {}",
+            listed(&gone)
+        ))
+    }
+
+    fn torn(&self) -> Option<String> {
+        let torn = self.names(|row| row.torn_tail_bytes > 0);
+        (!torn.is_empty()).then(|| {
+            let starting = self.starting();
+            format!("{starting} loses what is written next: {}", listed(&torn))
+        })
+    }
+
+    fn starting(&self) -> String {
+        match self.picked {
+            None => "starting".to_owned(),
+            Some(start) => format!("starting {}", start.name()),
+        }
+    }
+
+    fn names(&self, is_wanted: impl Fn(&RecoverRow) -> bool) -> Vec<String> {
+        let rows = self.rows.iter().filter(|(_, row)| is_wanted(row));
+        let names: BTreeSet<&String> = rows.map(|(name, _)| name).collect();
+        names.into_iter().cloned().collect()
+    }
+}
+
+/// The first of some places, and how many others there are.
+fn listed(places: &[String]) -> String {
+    let named = places.iter().take(MAX_NAMED);
+    let mut text = named.cloned().collect::<Vec<_>>().join(", ");
+    let others = places.len().saturating_sub(MAX_NAMED);
+    if others > 0 {
+        text.push_str(&format!(
+            " and {}",
+            plural(others as u64, "other", "others")
+        ));
+    }
+    text
+}

@@ -60,6 +60,7 @@ fn play(
         config,
         now_ms,
         is_clean: false,
+        index_memory: 0,
     };
     let dir = PartitionDir::open(dir).unwrap();
     dry_run(&dir, checkpoints, start, &options).unwrap()

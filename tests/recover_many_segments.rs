@@ -61,6 +61,7 @@ fn start(dir: &Path) -> DryRun {
         config: config(),
         now_ms: None,
         is_clean: false,
+        index_memory: 0,
     };
     let dir = PartitionDir::open(dir).unwrap();
     let from_the_beginning = CheckpointedOffsets::default();

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::error::Error;
 use crate::log::Io;
 use crate::log::mapped_file::MappedFile;
-use crate::log::overlay::{FileId, Overlay};
+use crate::log::overlay::{FileId, IndexKind, IndexOf, Overlay};
 
 /// The files of one partition directory.
 #[derive(Clone, Debug, Default)]
@@ -188,6 +188,17 @@ impl Files {
         }
     }
 
+    /// Takes the content of a file out of a dry run. On the disk it stays: a broker that is killed
+    /// leaves what it has not written over.
+    pub(super) fn empty(&self, path: &Path) {
+        if let Self::Overlay(overlay) = self {
+            let mut overlay = locked(overlay);
+            if let Some(id) = overlay.find(name(path)) {
+                overlay.set_len(id, 0);
+            }
+        }
+    }
+
     /// Makes the file, empty, if it is not there (`CheckpointFile` constructor).
     pub(super) fn create_if_absent(&self, path: &Path) -> Result<(), Error> {
         self.open(path).map(drop)
@@ -226,6 +237,14 @@ fn not_there(path: &Path) -> Error {
 /// An open file, whatever its name is by now. The path given with a call is for its error.
 #[derive(Debug)]
 pub(super) struct OpenFile(Handle);
+
+/// What recovery makes the indexes of a segment from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecoveredFrom<'a> {
+    /// Its `.log`, cut to the good bytes.
+    pub(super) log: &'a OpenFile,
+    pub(super) index_interval_bytes: u64,
+}
 
 #[derive(Debug)]
 enum Handle {
@@ -307,6 +326,25 @@ impl OpenFile {
             Handle::Disk(_) => Ok(()),
             Handle::Overlay(overlay, id) => Ok(locked(overlay).settle(*id)?),
         }
+    }
+
+    /// The same of an index that recovery has made, whose bytes need not be kept.
+    pub(super) fn settle_index(
+        &self,
+        kind: IndexKind,
+        base_offset: i64,
+        from: &RecoveredFrom<'_>,
+    ) -> Result<(), Error> {
+        let (Handle::Overlay(overlay, id), Handle::Overlay(_, log)) = (&self.0, &from.log.0) else {
+            return Ok(());
+        };
+        let index = IndexOf {
+            log: *log,
+            kind,
+            base_offset,
+            index_interval_bytes: from.index_interval_bytes,
+        };
+        Ok(locked(overlay).settle_index(*id, index)?)
     }
 
     pub(super) fn sync(&self, path: &Path) -> Result<(), Error> {

@@ -10,7 +10,8 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, LoadError, Rejection};
-use super::files::{Files, OpenFile};
+use super::files::{Files, OpenFile, RecoveredFrom};
+use crate::log::overlay::IndexKind;
 
 /// Entries that are written to the disk at once.
 const WRITTEN_AT_ONCE: usize = 512;
@@ -152,10 +153,15 @@ impl<const SIZE: usize> IndexFile<SIZE> {
         self.resize_to_max()
     }
 
-    /// See [`OpenFile::settle`].
-    pub(super) fn settle(&mut self) -> Result<(), Error> {
+    /// See [`OpenFile::settle_index`].
+    pub(super) fn settle(
+        &mut self,
+        kind: IndexKind,
+        base_offset: i64,
+        from: &RecoveredFrom<'_>,
+    ) -> Result<(), Error> {
         self.write_pending()?;
-        self.file.settle()
+        self.file.settle_index(kind, base_offset, from)
     }
 
     pub(super) fn sync(&mut self) -> Result<(), Error> {

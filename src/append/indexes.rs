@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Rejection};
-use super::files::Files;
+use super::files::{Files, RecoveredFrom};
 use super::index_file::IndexFile;
 use crate::format::NO_TIMESTAMP;
 use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexFields};
 use crate::format::time_index::{self, TimeIndexEntry, TimeIndexFields};
+use crate::log::overlay::IndexKind;
 use crate::log::segment_indexer::TimestampOffset;
 
 /// An offset and where its batch lies (`OffsetPosition`).
@@ -133,7 +134,7 @@ impl OffsetIndex {
         Ok(())
     }
 
-    pub(super) fn reset(&mut self) -> Result<(), Error> {
+    fn reset(&mut self) -> Result<(), Error> {
         self.file.reset()?;
         self.last_offset = self.last_entry_offset();
         Ok(())
@@ -259,7 +260,7 @@ impl TimeIndex {
         Ok(())
     }
 
-    pub(super) fn reset(&mut self) -> Result<(), Error> {
+    fn reset(&mut self) -> Result<(), Error> {
         self.file.reset()?;
         self.read_last_entry();
         Ok(())
@@ -289,13 +290,14 @@ pub(super) trait Index: Sized {
         max_index_size: i32,
     ) -> Result<Self, Error>;
     fn rename(&mut self, path: &Path);
+    fn reset(&mut self) -> Result<(), Error>;
     fn trim(&mut self) -> Result<(), Error>;
-    fn settle(&mut self) -> Result<(), Error>;
+    fn settle(&mut self, from: &RecoveredFrom<'_>) -> Result<(), Error>;
     fn write_pending(&mut self) -> Result<(), Error>;
 }
 
 macro_rules! index {
-    ($index:ty) => {
+    ($index:ty, $kind:expr) => {
         impl Index for $index {
             fn open(
                 files: &Files,
@@ -308,11 +310,14 @@ macro_rules! index {
             fn rename(&mut self, path: &Path) {
                 self.file.rename(path);
             }
+            fn reset(&mut self) -> Result<(), Error> {
+                self.reset()
+            }
             fn trim(&mut self) -> Result<(), Error> {
                 self.trim()
             }
-            fn settle(&mut self) -> Result<(), Error> {
-                self.file.settle()
+            fn settle(&mut self, from: &RecoveredFrom<'_>) -> Result<(), Error> {
+                self.file.settle($kind, self.base_offset, from)
             }
             fn write_pending(&mut self) -> Result<(), Error> {
                 self.file.write_pending()
@@ -332,8 +337,8 @@ macro_rules! index {
         }
     };
 }
-index!(OffsetIndex);
-index!(TimeIndex);
+index!(OffsetIndex, IndexKind::Offset);
+index!(TimeIndex, IndexKind::Time);
 
 /// An index that is opened, and if need be made, at its first use.
 #[derive(Debug)]
@@ -387,10 +392,23 @@ impl<I: Index> LazyIndex<I> {
         Ok(())
     }
 
-    /// Puts the index away until it is used again. For one that was trimmed.
-    pub(super) fn release(&mut self) -> Result<(), Error> {
+    /// Empties it and gives it full room. What is in it is not read for that.
+    pub(super) fn reset(&mut self) -> Result<(), Error> {
+        if self.index.is_none() {
+            self.files.empty(&self.path);
+        }
+        self.get()?.reset()
+    }
+
+    /// Whether it is in memory.
+    pub(super) fn is_open(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// Puts the index away until it is used again. For one that recovery has made and trimmed.
+    pub(super) fn release(&mut self, from: &RecoveredFrom<'_>) -> Result<(), Error> {
         match self.index.take() {
-            Some(mut index) => index.settle(),
+            Some(mut index) => index.settle(from),
             None => Ok(()),
         }
     }

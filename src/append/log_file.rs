@@ -110,6 +110,11 @@ impl LogFile {
         Ok(())
     }
 
+    /// The file itself.
+    pub(super) fn file(&self) -> &OpenFile {
+        &self.file
+    }
+
     /// The file as it is now, for reading.
     pub(super) fn view(&mut self) -> Result<MappedFile, Error> {
         self.write_pending()?;

@@ -98,6 +98,12 @@ impl IndexRule {
         }
     }
 
+    /// `index.interval.bytes`.
+    #[must_use]
+    pub fn index_interval_bytes(&self) -> u64 {
+        self.index_interval_bytes
+    }
+
     /// The largest timestamp so far; `None` until a batch came or it was given
     /// (`LogSegment.maxTimestampAndOffsetSoFar`).
     #[must_use]

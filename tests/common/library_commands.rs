@@ -4,7 +4,7 @@ use std::io;
 
 use kseg::append::LogConfig;
 use kseg::append::dry_run::row::Start;
-use kseg::append::dry_run::{DryRunOptions, dry_run};
+use kseg::append::dry_run::{DryRunOptions, INDEX_MEMORY, dry_run};
 use kseg::append::scenario::{FromLog, FromLogError};
 use kseg::format::file_name::LogFileKind;
 use kseg::log::checkpoints::CheckpointedOffsets;
@@ -193,6 +193,7 @@ fn recover(dir: &PartitionDir, offsets: CheckpointedOffsets, start: Start) -> Re
         config: LogConfig::default(),
         now_ms: None,
         is_clean: false,
+        index_memory: INDEX_MEMORY,
     };
     dry_run(dir, offsets, start, &options).map(drop)
 }

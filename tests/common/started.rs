@@ -81,6 +81,7 @@ fn play(case: &Case) -> Result<DryRun, kseg::log::Error> {
         },
         now_ms: Some(case.now_ms),
         is_clean: false,
+        index_memory: 0,
     };
     let checkpoints = CheckpointedOffsets {
         log_start_offset: Some(case.log_start_offset),

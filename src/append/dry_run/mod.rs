@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 pub use row::RecoverRow;
 
+pub use crate::log::overlay::INDEX_MEMORY;
+
 use self::row::{Action, LoadFailure, RecoverRow as Row, Start};
 use super::LogConfig;
 use super::error::Error;
@@ -47,9 +49,18 @@ pub struct DryRunOptions {
     pub now_ms: Option<i64>,
     /// Whether `.kafka_cleanshutdown` is there: the start this directory would get.
     pub is_clean: bool,
+    /// Bytes of indexes made anew that are kept, beside those of the segment at hand. The others
+    /// are made from the log once more when somebody asks for them: [`INDEX_MEMORY`] is a good
+    /// number.
+    pub index_memory: u64,
 }
 
 impl DryRunOptions {
+    /// A view of the directory in which nothing is changed yet.
+    fn overlay(&self, dir: &PartitionDir) -> Result<Overlay, log::Error> {
+        Ok(Overlay::new(dir, self.io)?.with_index_memory(self.index_memory))
+    }
+
     fn expiration(&self) -> Option<Expiration> {
         self.now_ms.map(|now_ms| Expiration {
             now_ms,
@@ -93,7 +104,7 @@ fn play(
     options: &DryRunOptions,
 ) -> Result<DryRun, log::Error> {
     let is_metadata = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
-    let overlay = Overlay::new(dir, options.io)?;
+    let overlay = options.overlay(dir)?;
     let files = Files::overlay(overlay.clone());
     let checkpointed = Checkpointed {
         log_start_offset: checkpoints

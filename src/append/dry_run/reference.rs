@@ -25,7 +25,7 @@ pub(super) fn in_newest_snapshot(
     above: i64,
     options: &DryRunOptions,
 ) -> Result<Vec<ProducerStateEntry>, Error> {
-    let files = Files::overlay(Overlay::new(dir, options.io)?);
+    let files = Files::overlay(options.overlay(dir)?);
     let snapshots = list_snapshots(&files, &dir.path)?;
     let is_wanted = |offset: &i64| *offset > above && *offset <= end;
     let offsets: Vec<i64> = snapshots.iter().filter(is_wanted).collect();
@@ -44,7 +44,7 @@ pub(super) fn in_log(
     checkpointed: Checkpointed,
     options: &DryRunOptions,
 ) -> Result<Vec<ProducerStateEntry>, Error> {
-    let files = Files::overlay(Overlay::new(dir, options.io)?);
+    let files = Files::overlay(options.overlay(dir)?);
     // After a crash with everything flushed the same segments are recovered as at a clean start,
     // which would take it that there is nothing to know.
     let flushed = Checkpointed {

@@ -229,7 +229,10 @@ impl LogSegment {
 
     /// `LogSegment.close`.
     pub(super) fn close(&mut self) -> Result<(), Error> {
-        if let Some(last) = self.index_rule.largest_timestamp() {
+        // One that recovery has put away has this entry.
+        if let Some(last) = self.index_rule.largest_timestamp()
+            && self.time_index.is_open()
+        {
             // Kafka swallows what goes wrong here.
             let _ = self.time_index.get()?.maybe_append(last, true);
         }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use super::LogSegment;
 use crate::append::error::Error;
+use crate::append::files::RecoveredFrom;
 use crate::append::indexes::relative_offset;
 use crate::log::log_input_stream::StreamBatch;
 use crate::log::segment_indexer::IndexedBatch;
@@ -13,8 +14,8 @@ use crate::log::segment_indexer::IndexedBatch;
 impl LogSegment {
     /// Before recovery: indexes empty, largest timestamp unknown.
     pub(in crate::append) fn reset_indexes(&mut self) -> Result<(), Error> {
-        self.offset_index.get()?.reset()?;
-        self.time_index.get()?.reset()?;
+        self.offset_index.reset()?;
+        self.time_index.reset()?;
         self.txn_index.reset()?;
         self.index_rule.set_largest_timestamp(None);
         self.index_rule.restart_count();
@@ -44,8 +45,12 @@ impl LogSegment {
         self.time_index.get()?.maybe_append(last, true)?;
         self.time_index.get()?.trim()?;
         // A log of many segments would have them all in memory else.
-        self.offset_index.release()?;
-        self.time_index.release()
+        let from = RecoveredFrom {
+            log: self.log.file(),
+            index_interval_bytes: self.index_rule.index_interval_bytes(),
+        };
+        self.offset_index.release(&from)?;
+        self.time_index.release(&from)
     }
 
     /// Whether the last batch is too far from the base offset (`LogSegment.hasOverflow`).

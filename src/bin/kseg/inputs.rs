@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use kseg::append::LogConfig;
-use kseg::append::dry_run::{DryRunOptions, dry_run};
+use kseg::append::dry_run::{DryRunOptions, INDEX_MEMORY, dry_run};
 use kseg::format::file_name::LogDirFileName;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
@@ -327,6 +327,7 @@ impl Inputs {
             config: LogConfig::default(),
             now_ms: self.now_ms,
             is_clean,
+            index_memory: INDEX_MEMORY,
         };
         let run = match dry_run(dir, offsets, start, &options) {
             Ok(run) => run,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
-use super::{Base, FileId, Overlay};
+use super::content::Base;
+use super::{FileId, Overlay};
 use crate::log::{Error, Io};
 
 /// What became of a file that was in the directory.
@@ -177,6 +178,9 @@ impl Overlay {
         let has_room = ends_in_room(name);
         if is_base && !has_room {
             return Ok(Some(Change::Cut { size_in_bytes }));
+        }
+        if has_room && old == new && Self::is_known_to_be_other(content) {
+            return Ok(Some(Change::Rewritten { size_in_bytes }));
         }
         let original = Base {
             name: name.to_owned(),

@@ -3,51 +3,28 @@
 //!
 //! Nothing on the disk is touched. A segment is never copied: it is its file, up to a length. What
 //! would be written to a small file lies in memory, without the room that an open index has behind
-//! its entries.
+//! its entries; of indexes only so much, the others are made from their `.log` again when needed.
 
 mod changes;
+mod content;
+mod reading;
+mod remade;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::changes::Change;
+use self::content::{Base, Content, Head};
+pub use self::remade::{INDEX_MEMORY, IndexKind, IndexOf};
 use super::held_files::HeldFiles;
-use super::mapped_file::MappedFile;
 use super::partition_dir::PartitionDir;
 use super::{Error, Io};
 
 /// A file of an [`Overlay`], whatever its name is by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(usize);
-
-/// Bytes of a file on the disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Base {
-    /// Its name in the directory.
-    name: OsString,
-    /// Where the bytes begin.
-    start: u64,
-    /// How many there are.
-    len: u64,
-}
-
-/// The content of a file: `head`, then what of the base lies behind as many bytes, then zeros.
-#[derive(Clone, Debug, Default)]
-struct Content {
-    base: Option<Base>,
-    head: Vec<u8>,
-    len: u64,
-}
-
-impl Content {
-    /// Bytes that are more than room set aside.
-    fn data_len(&self) -> u64 {
-        let base = self.base.as_ref().map_or(0, |base| base.len);
-        base.max(self.head.len() as u64).min(self.len)
-    }
-}
 
 /// A directory as it would be. See the module.
 #[derive(Clone, Debug)]
@@ -66,6 +43,12 @@ pub struct Overlay {
     /// Why a file has another name.
     rename_reasons: BTreeMap<FileId, Arc<str>>,
     reason: Arc<str>,
+    /// The indexes made anew that can be made again, oldest first, with their sizes.
+    indexes: VecDeque<(FileId, u64)>,
+    /// The sum of these sizes.
+    index_bytes: u64,
+    /// How many bytes of them are kept.
+    index_memory: u64,
 }
 
 impl Overlay {
@@ -87,6 +70,9 @@ impl Overlay {
             reasons: BTreeMap::new(),
             rename_reasons: BTreeMap::new(),
             reason: "".into(),
+            indexes: VecDeque::new(),
+            index_bytes: 0,
+            index_memory: INDEX_MEMORY,
         };
         for file in &dir.files {
             let name = file.file_name.clone();
@@ -98,8 +84,12 @@ impl Overlay {
                 start: 0,
                 len,
             });
-            let head = Vec::new();
-            let id = overlay.add(&name, Content { base, head, len });
+            let content = Content {
+                base,
+                len,
+                ..Content::default()
+            };
+            let id = overlay.add(&name, content);
             overlay.names.insert(name.clone(), id);
             overlay.original.push((name, len));
         }
@@ -193,9 +183,10 @@ impl Overlay {
         let is_less = len < self.content(id).data_len();
         if let Some(content) = self.contents.get_mut(id.0) {
             content.len = len;
-            content
-                .head
-                .truncate(usize::try_from(len).unwrap_or(usize::MAX));
+            if len < content.head.len() as u64 {
+                content.head.truncate(len);
+                content.recipe = None;
+            }
             if let Some(base) = &mut content.base {
                 base.len = base.len.min(len);
             }
@@ -211,25 +202,40 @@ impl Overlay {
     /// If the file on the disk cannot be read.
     pub fn write_at(&mut self, id: FileId, bytes: &[u8], position: u64) -> Result<(), Error> {
         let start = usize::try_from(position).unwrap_or(usize::MAX);
+        self.keep(id)?;
         let known = self.content(id).head.len();
-        if start > known {
-            let mut before = vec![0; start - known];
+        let mut before = vec![0; start.saturating_sub(known)];
+        if !before.is_empty() {
             self.read_at(id, &mut before, known as u64)?;
-            if let Some(content) = self.contents.get_mut(id.0) {
-                content.head.extend_from_slice(&before);
-            }
         }
-        if let Some(content) = self.contents.get_mut(id.0) {
+        if let Some(content) = self.contents.get_mut(id.0)
+            && let Head::Kept(head) = &mut content.head
+        {
+            let head = Arc::make_mut(head);
+            head.extend_from_slice(&before);
             let end = start + bytes.len();
-            if content.head.len() < end {
-                content.head.resize(end, 0);
+            if head.len() < end {
+                head.resize(end, 0);
             }
-            if let Some(room) = content.head.get_mut(start..end) {
+            if let Some(room) = head.get_mut(start..end) {
                 room.copy_from_slice(bytes);
             }
             content.len = content.len.max(end as u64);
+            content.recipe = None;
         }
         self.note(id);
+        Ok(())
+    }
+
+    /// Takes the head into memory, if it is not there.
+    fn keep(&mut self, id: FileId) -> Result<(), Error> {
+        let head = match &self.content(id).head {
+            Head::Kept(_) => return Ok(()),
+            remade @ Head::Remade(..) => self.head_bytes(remade)?.into_owned(),
+        };
+        if let Some(content) = self.contents.get_mut(id.0) {
+            content.head = Head::Kept(Arc::new(head));
+        }
         Ok(())
     }
 
@@ -256,102 +262,6 @@ impl Overlay {
         follows
     }
 
-    // ---- reading ----------------------------------------------------------------------------
-
-    fn content(&self, id: FileId) -> &Content {
-        const NONE: &Content = &Content {
-            base: None,
-            head: Vec::new(),
-            len: 0,
-        };
-        self.contents.get(id.0).unwrap_or(NONE)
-    }
-
-    /// Bytes of the file, with room set aside.
-    #[must_use]
-    pub fn len(&self, id: FileId) -> u64 {
-        self.content(id).len
-    }
-
-    /// Fills `buffer` with the bytes at `position`; behind the end of the data these are zeros.
-    ///
-    /// # Errors
-    /// If the file on the disk cannot be read.
-    pub fn read_at(&self, id: FileId, buffer: &mut [u8], position: u64) -> Result<(), Error> {
-        buffer.fill(0);
-        let content = self.content(id);
-        if let Some(base) = &content.base
-            && let Some(wanted) = base.len.checked_sub(position)
-        {
-            let size = buffer
-                .len()
-                .min(usize::try_from(wanted).unwrap_or(usize::MAX));
-            if let Some(part) = buffer.get_mut(..size).filter(|part| !part.is_empty()) {
-                let file = self.open_base(base, Io::Read)?;
-                file.read_exact_at(part, position)?;
-            }
-        }
-        let start = usize::try_from(position).unwrap_or(usize::MAX);
-        let written = content.head.get(start..).unwrap_or_default();
-        for (to, from) in buffer.iter_mut().zip(written) {
-            *to = *from;
-        }
-        Ok(())
-    }
-
-    fn open_base(&self, base: &Base, io: Io) -> Result<MappedFile, Error> {
-        let path = self.dir.join(&base.name);
-        let opened = match self.held.open(&path, &base.name, io) {
-            Some(held) => held.and_then(|held| held.part(base.start, base.len)),
-            None => MappedFile::open_part(&path, io, base.start, base.len),
-        };
-        // It was there when the directory was listed.
-        opened.map_err(|error| {
-            if error.is_not_found() {
-                Error::ChangedWhileReading {
-                    path: self.dir.clone(),
-                }
-            } else {
-                error
-            }
-        })
-    }
-
-    /// Opens the bytes of a file from `start` on, as they were before any change; `None` if there
-    /// was no file of that name.
-    ///
-    /// # Errors
-    /// If the file on the disk cannot be read.
-    pub fn open_original(&self, name: &OsStr, start: u64) -> Result<Option<MappedFile>, Error> {
-        let Some((name, size)) = self.original.iter().find(|(it, _)| it == name) else {
-            return Ok(None);
-        };
-        let base = Base {
-            name: name.clone(),
-            start,
-            len: size.saturating_sub(start),
-        };
-        self.open_base(&base, self.io).map(Some)
-    }
-
-    /// Opens the file for reading, without room set aside.
-    ///
-    /// # Errors
-    /// If the file on the disk cannot be read.
-    pub fn open(&self, id: FileId) -> Result<MappedFile, Error> {
-        let content = self.content(id);
-        match &content.base {
-            Some(base) if content.head.is_empty() => self.open_base(base, self.io),
-            Some(_) | None => {
-                let len = usize::try_from(content.data_len()).unwrap_or(usize::MAX);
-                let mut bytes = vec![0; len];
-                self.read_at(id, &mut bytes, 0)?;
-                let path = self.last_names.get(id.0).map(|name| self.dir.join(name));
-                Ok(MappedFile::from_bytes(&path.unwrap_or_default(), bytes))
-            }
-        }
-    }
-
     /// Forgets what was written to a file where it is what was there before.
     ///
     /// # Errors
@@ -361,10 +271,13 @@ impl Overlay {
         let Some((name, size)) = self.original.get(id.0).cloned() else {
             return Ok(());
         };
-        if content.head.is_empty() || (content.head.len() as u64) > size {
+        let Head::Kept(head) = &content.head else {
+            return Ok(());
+        };
+        if head.is_empty() || (head.len() as u64) > size {
             return Ok(());
         }
-        let mut before = vec![0; content.head.len()];
+        let mut before = vec![0; head.len()];
         let original = Base {
             name: name.clone(),
             start: 0,
@@ -372,13 +285,13 @@ impl Overlay {
         };
         self.open_base(&original, Io::Read)?
             .read_exact_at(&mut before, 0)?;
-        if before == content.head
+        if before == **head
             && let Some(content) = self.contents.get_mut(id.0)
         {
             let start = 0;
             let kept = content.base.as_ref().map_or(0, |base| base.len);
             let len = kept.max(before.len() as u64);
-            content.head = Vec::new();
+            content.head = Head::default();
             content.base = Some(Base { name, start, len });
         }
         Ok(())

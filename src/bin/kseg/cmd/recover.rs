@@ -8,7 +8,7 @@ use clap::Args;
 use kseg::append::LogConfig;
 use kseg::append::dry_run::copy::CleanStop;
 use kseg::append::dry_run::row::Start;
-use kseg::append::dry_run::{DryRun, DryRunOptions, RecoverRow, dry_run};
+use kseg::append::dry_run::{DryRun, DryRunOptions, INDEX_MEMORY, RecoverRow, dry_run};
 use kseg::format::file_name::LogDirFileName;
 use kseg::log::broker_start::StartObstacles;
 use kseg::log::log_dir::LogDir;
@@ -197,6 +197,7 @@ fn starts(
         config: args.broker.config(),
         now_ms: args.broker.now,
         is_clean,
+        index_memory: INDEX_MEMORY,
     };
     let starts = match (args.start, is_clean) {
         (Some(start), _) => vec![start.into()],

@@ -37,8 +37,7 @@ impl PartitionMetadata {
         }
         // A line that has its two halves has an id that does not parse.
         let is_bad_id = error.field == "topic_id"
-            && matches!(&error.kind, DecodeErrorKind::Line { text, .. }
-                if text.split(": ").count() == 2);
+            && matches!(&error.kind, DecodeErrorKind::Line { text, .. } if value_in(text).is_some());
         is_bad_id.then_some("IllegalArgumentException")
     }
 
@@ -79,12 +78,17 @@ impl PartitionMetadata {
     }
 }
 
-/// What stands behind the only colon with white space after it.
+/// The value of a line.
 fn value<'a>(line: &Line<'a>, field: &'static str) -> Result<&'a str, DecodeError> {
-    let mut pieces = split_at_colons(line.text);
+    value_in(line.text).ok_or_else(|| line.malformed(field))
+}
+
+/// What stands behind the only colon with white space after it.
+fn value_in(text: &str) -> Option<&str> {
+    let mut pieces = split_at_colons(text);
     match (pieces.next(), pieces.next(), pieces.next()) {
-        (Some(_), Some(value), None) if !value.is_empty() => Ok(value),
-        _ => Err(line.malformed(field)),
+        (Some(_), Some(value), None) if !value.is_empty() => Some(value),
+        _ => None,
     }
 }
 
@@ -132,6 +136,22 @@ mod tests {
     fn higher_versions_and_other_words_are_read() {
         let metadata = decode("v:  7\r\nid:\tjeUSX3tUTbSrwaIOS8yOWg\nmore\n").unwrap();
         assert_eq!(metadata.version, 7);
+    }
+
+    /// What stops a broker is an id that does not parse; a line without one is an `IOException`
+    /// (`String.split` leaves out an empty last piece).
+    #[test]
+    fn a_line_without_an_id_is_caught() {
+        let uncaught = |text: &str| PartitionMetadata::uncaught(&decode(text).unwrap_err());
+        for line in ["topic_id: ", "topic_id:", "topic_id", "", "topic_id: a: b"] {
+            assert_eq!(uncaught(&format!("version: 0\n{line}\n")), None, "{line}");
+        }
+        for line in ["topic_id: a", "topic_id:\ta", "topic_id: a: "] {
+            let exception = Some("IllegalArgumentException");
+            let text = format!("version: 0\n{line}\n");
+            assert_eq!(uncaught(&text), exception, "{line}");
+        }
+        assert_eq!(uncaught("version: 0\n"), Some("NullPointerException"));
     }
 
     #[test]

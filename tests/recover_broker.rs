@@ -13,6 +13,7 @@ mod recover_run;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use recover_run::{copy_of, recover};
 use serde_json::{Value, json};
@@ -85,6 +86,85 @@ fn a_partition_in_two_log_directories_of_a_broker_stops_it() {
     ] {
         let run = run(name, Some(properties));
         assert_eq!(run.status, Some(0), "{name} {properties}: {}", run.table);
+    }
+}
+
+/// Each obstacle, with its path: what `recover` says on standard error beside JSON.
+fn obstacles(arguments: &[&Path]) -> Vec<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["recover", "-o", "ndjson"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let consequences = [
+        ": the broker does not start: ",
+        ": the log directory goes offline: ",
+    ];
+    let lines = said.lines().filter_map(|line| {
+        let end = consequences.iter().find_map(|it| line.find(it))?;
+        let start = line.find('/')?;
+        Some(line[start..end].to_owned())
+    });
+    lines.collect()
+}
+
+/// What `verify` calls corrupt: the paths, and the same with the file.
+fn corrupt(arguments: &[&Path]) -> Vec<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["verify", "-o", "ndjson"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let rows = String::from_utf8(output.stdout).unwrap();
+    let rows = rows
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|row| row["severity"] == "corrupt");
+    rows.flat_map(|row| {
+        let path = row["path"].as_str().unwrap().to_owned();
+        let file = row["file"].as_str().map(|file| format!("{path}/{file}"));
+        [Some(path), file]
+    })
+    .flatten()
+    .collect()
+}
+
+/// What keeps a broker from starting is corrupt at the same path, whatever is asked for.
+#[test]
+fn verify_finds_each_obstacle() {
+    let (first, second) = (copy_of("s02-txn-tv2/data"), copy_of("s02-txn-tv2/data"));
+    let future = |random: char| {
+        let name = format!("tx-2.{}-future", random.to_string().repeat(32));
+        fs::rename(second.path().join("tx-2"), second.path().join(&name)).unwrap();
+        name
+    };
+    let one = future('a');
+    recover_run::copy(
+        &second.path().join(&one),
+        &second.path().join(one.replace('a', "b")),
+    );
+    fs::create_dir(first.path().join("lost+found")).unwrap();
+    fs::write(second.path().join("cleaner-offset-checkpoint"), "x").unwrap();
+    let (tx, other) = (first.path().join("tx-0"), second.path().join("tx-1"));
+    let topic = ["--topic", "tx", "--partition", "0"].map(Path::new);
+    let of_topic: Vec<&Path> = topic
+        .into_iter()
+        .chain([first.path(), second.path()])
+        .collect();
+    for arguments in [
+        vec![first.path(), second.path()],
+        vec![tx.as_path(), other.as_path()],
+        of_topic,
+    ] {
+        let obstacles = obstacles(&arguments);
+        // A directory, a future replica, an unreadable file, and each partition but that one.
+        assert!(obstacles.len() >= 6, "{obstacles:#?}");
+        let corrupt = corrupt(&arguments);
+        for path in obstacles {
+            assert!(corrupt.contains(&path), "{path}: {corrupt:#?}");
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::Io;
 use super::checkpoints::Checkpoints;
 use super::log_dir::{LogDir, LogPath, folder_above};
 use super::mapped_file::MappedFile;
+use crate::error::DecodeError;
 use crate::format::file_name::{LogDirFileName, PartitionDirName, PartitionDirStatus};
 use crate::format::internal_topic::InternalTopic;
 use crate::format::meta_properties::MetaProperties;
@@ -64,6 +65,30 @@ pub struct StartObstacle {
     pub message: String,
     /// What to do about it.
     pub next_step: &'static str,
+    /// What it is.
+    #[serde(skip)]
+    pub what: Obstacle,
+}
+
+/// What keeps a broker from starting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A directory of this name that is no partition's (`LocalLog.parseTopicPartitionName`).
+    ForeignDirectory(String),
+    /// A replica in use, or the future one, that the broker has twice (`LogManager.loadLog`).
+    DuplicatePartition {
+        /// What the directory's name says.
+        name: PartitionDirName,
+        /// The other directory.
+        twin: PathBuf,
+    },
+    /// An offset checkpoint (`CheckpointFileWithFailureHandler.read`).
+    UnreadableCheckpoint {
+        /// Its name.
+        file: String,
+        /// What is wrong with it.
+        defect: DecodeError,
+    },
 }
 
 /// The obstacles in the log directories of a run.
@@ -87,7 +112,7 @@ impl StartObstacles {
             let Some(dir) = log_dir_of(path) else {
                 continue;
             };
-            let resolved = fs::canonicalize(&dir.path).unwrap_or_else(|_| dir.path.clone());
+            let resolved = resolved(&dir.path);
             if seen.insert(resolved.clone()) {
                 found.log_dir(&dir, resolved, io, &mut logs);
             }
@@ -98,6 +123,13 @@ impl StartObstacles {
     /// All of them, by log directory.
     pub fn iter(&self) -> impl Iterator<Item = &StartObstacle> {
         self.found.iter().map(|(_, _, obstacle)| obstacle)
+    }
+
+    /// Those in one log directory.
+    pub fn of_log_dir(&self, path: &Path) -> impl Iterator<Item = &StartObstacle> {
+        let resolved = resolved(path);
+        let of_it = self.found.iter();
+        of_it.filter_map(move |(_, place, it)| (*place == resolved).then_some(it))
     }
 
     /// The broker that holds the partition in this directory, and the log directory.
@@ -146,6 +178,7 @@ impl StartObstacles {
                 message: "not a partition directory, and every directory here must be one"
                     .to_owned(),
                 next_step: "move it out of the log directory",
+                what: Obstacle::ForeignDirectory(name.clone()),
             });
         }
         for partition in &dir.partitions {
@@ -174,12 +207,20 @@ impl StartObstacles {
                         twin.display()
                     ),
                     next_step: "compare the two with kseg diff and move one away",
+                    what: Obstacle::DuplicatePartition {
+                        name: partition.name.clone(),
+                        twin: twin.clone(),
+                    },
                 });
             } else {
                 logs.insert(key, partition.path.clone());
             }
         }
-        for message in Checkpoints::read(&dir.path, io).problems {
+        for problem in Checkpoints::read(&dir.path, io).problems {
+            let message = problem.to_string();
+            let Some(defect) = problem.defect else {
+                continue;
+            };
             add(StartObstacle {
                 path: dir.path.display().to_string(),
                 exception: "KafkaStorageException",
@@ -187,25 +228,35 @@ impl StartObstacles {
                 message,
                 next_step: "take the file away, or correct it: without the offset checkpoints a \
                             broker recovers everything and starts",
+                what: Obstacle::UnreadableCheckpoint {
+                    file: problem.file,
+                    defect,
+                },
             });
         }
     }
 }
 
-/// The log directory at a path, or that it lies in: of a partition, or of a file in one.
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The log directory at a path, or that it lies in: of a partition, or of a file in either.
 fn log_dir_of(path: &Path) -> Option<LogDir> {
-    let above = |path: &Path| {
-        let above = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let above = match above {
-            Some(above) => above.to_owned(),
-            None => folder_above(path)?,
-        };
-        let dir = LogDir::open(&above).ok()?;
-        dir.has_known_file().then_some(dir)
-    };
     match LogPath::discover(path).ok()? {
         LogPath::LogDir(dir) => Some(dir),
-        LogPath::Partition(dir) => above(&dir.path),
-        LogPath::File(file) => above(file.parent()?),
+        LogPath::Partition(dir) => {
+            let dir = LogDir::open(&above(&dir.path)?).ok()?;
+            dir.has_known_file().then_some(dir)
+        }
+        LogPath::File(file) => log_dir_of(&above(&file)?),
+    }
+}
+
+/// The folder a path is in, as it is named there.
+fn above(path: &Path) -> Option<PathBuf> {
+    match path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        Some(above) => Some(above.to_owned()),
+        None => folder_above(path),
     }
 }

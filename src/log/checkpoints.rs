@@ -1,6 +1,7 @@
 //! The checkpoint files of a log directory, looked up by partition.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -10,6 +11,7 @@ use super::log_dir::folder_above;
 use super::mapped_file::MappedFile;
 use super::partition_dir::PartitionDir;
 use super::{Error, Io};
+use crate::error::DecodeError;
 use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::{LogDirFileName, PartitionDirStatus};
 
@@ -21,7 +23,23 @@ pub struct Checkpoints {
     recovery_point: Offsets,
     cleaner: Offsets,
     /// Files that are there and could not be read; they count as not there.
-    pub problems: Vec<String>,
+    pub problems: Vec<CheckpointProblem>,
+}
+
+/// A checkpoint file that is there and could not be read. The text names its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointProblem {
+    /// Its name.
+    pub file: String,
+    /// What is wrong with its bytes, for a broker as well; `None` if kseg was not given them.
+    pub defect: Option<DecodeError>,
+    message: String,
+}
+
+impl fmt::Display for CheckpointProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 /// One checkpoint file; `None` if it is not there.
@@ -48,9 +66,16 @@ impl Checkpoints {
     pub fn read(dir: &Path, io: Io) -> Self {
         let mut problems = Vec::new();
         let mut read = |name: &LogDirFileName| {
-            let path = dir.join(name.to_string());
-            read_checkpoint(&path, io).unwrap_or_else(|error| {
-                problems.push(error.to_string());
+            let file = name.to_string();
+            read_checkpoint(&dir.join(&file), io).unwrap_or_else(|error| {
+                problems.push(CheckpointProblem {
+                    file,
+                    message: error.to_string(),
+                    defect: match error {
+                        Error::Decode { source, .. } => Some(source),
+                        _ => None,
+                    },
+                });
                 None
             })
         };

@@ -1,5 +1,5 @@
-//! What only several partitions together tell: a partition twice on one broker, topic ids that the
-//! cluster does not know, records of one partition in another.
+//! What only several partitions together tell: topic ids that the cluster does not know, records of
+//! one partition in another.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,6 @@ pub struct AcrossPartitions {
     /// The broker of each folder above a partition.
     brokers: HashMap<PathBuf, Option<BrokerNode>>,
     live: Vec<Live>,
-    /// Where in `live` a partition of a broker is.
-    places: HashMap<(BrokerNode, String, i32), usize>,
     /// Topic ids by cluster.
     topics: HashMap<String, HashMap<String, String>>,
 }
@@ -52,7 +50,6 @@ impl AcrossPartitions {
             equal_records: equal_records.then(EqualRecords::default),
             brokers: HashMap::new(),
             live: Vec::new(),
-            places: HashMap::new(),
             topics: HashMap::new(),
         }
     }
@@ -74,7 +71,7 @@ impl AcrossPartitions {
     ) -> Result<VerifySummary, E> {
         let mut found = Vec::new();
         if dir.status() == Some(&PartitionDirStatus::Live) {
-            self.live(dir, &mut found)?;
+            self.live(dir)?;
         }
         if let Some(equal_records) = &mut self.equal_records {
             equal_records.partition(dir, self.io, &mut found)?;
@@ -92,7 +89,7 @@ impl AcrossPartitions {
         Ok(summary)
     }
 
-    fn live(&mut self, dir: &PartitionDir, found: &mut Vec<Finding>) -> Result<(), Error> {
+    fn live(&mut self, dir: &PartitionDir) -> Result<(), Error> {
         let (Some(topic), Some(partition)) = (dir.topic(), dir.partition()) else {
             return Ok(());
         };
@@ -104,24 +101,6 @@ impl AcrossPartitions {
             }
             return Ok(());
         }
-        let next = self.live.len();
-        let place = broker.clone().map(|broker| {
-            let key = (broker, topic.to_owned(), partition);
-            *self.places.entry(key).or_insert(next)
-        });
-        let twin = place.and_then(|place| self.live.get(place));
-        let twin = twin.filter(|twin| twin.path != dir.path);
-        found.extend(twin.map(|twin| Finding {
-            expected: Some("one log directory of the broker with it".to_owned()),
-            found: Some(twin.path.display().to_string()),
-            broker_action: "does not start".to_owned(),
-            next_step: Some("compare the two with kseg diff and move one away".to_owned()),
-            ..Finding::new(
-                Severity::Corrupt,
-                Kind::DuplicatePartition,
-                format!("live in {} as well", twin.path.display()),
-            )
-        }));
         self.live.push(Live {
             topic: topic.to_owned(),
             partition,

@@ -1,4 +1,5 @@
-//! The files directly in a broker's log directory.
+//! What lies directly in a broker's log directory: its files, and what keeps the broker from
+//! starting.
 //!
 //! Decides `CheckpointFile.read`, `LogManager.loadLogs`, `MetaPropertiesEnsemble`.
 
@@ -7,18 +8,20 @@ use super::kind::Kind;
 use super::partition::{VerifyOptions, VerifySummary};
 use crate::error::DecodeError;
 use crate::format::checkpoint::OffsetCheckpoint;
-use crate::format::file_name::LogDirFileName;
+use crate::format::file_name::{LogDirFileName, PartitionDirName};
 use crate::format::meta_properties::MetaProperties;
 use crate::log::Error;
+use crate::log::broker_start::{Obstacle, StartObstacle, StartObstacles};
 use crate::log::log_dir::LogDir;
 use crate::log::mapped_file::MappedFile;
 
-/// Hands out what is wrong with the files of a log directory itself.
+/// Hands out what is wrong with a log directory itself. `obstacles` are those of the whole run.
 ///
 /// # Errors
 /// If a file cannot be read, or `emit` fails.
 pub fn verify_log_dir<E: From<Error>>(
     dir: &LogDir,
+    obstacles: &StartObstacles,
     options: &VerifyOptions,
     mut emit: impl FnMut(&Finding) -> Result<(), E>,
 ) -> Result<VerifySummary, E> {
@@ -28,7 +31,8 @@ pub fn verify_log_dir<E: From<Error>>(
         return Ok(summary);
     }
     let is_wanted = |name: &&String| options.file.as_ref().is_none_or(|only| only == *name);
-    let mut found = Vec::new();
+    let mut found: Vec<Finding> = obstacles.of_log_dir(&dir.path).map(of_obstacle).collect();
+    found.retain(|it| options.file.is_none() || it.file.as_ref().is_some_and(|it| is_wanted(&it)));
     for name in dir.files.iter().filter(is_wanted) {
         summary.files += 1;
         match check_file(dir, name, options) {
@@ -37,26 +41,55 @@ pub fn verify_log_dir<E: From<Error>>(
             Err(error) => return Err(error.into()),
         }
     }
-    for name in dir.other_dirs.iter().filter(is_wanted) {
-        found.push(Finding {
+    for finding in found {
+        summary.count(finding.severity);
+        let is_of_partition = !finding.path.is_empty();
+        emit(&if is_of_partition {
+            finding
+        } else {
+            Finding {
+                path: dir.path.display().to_string(),
+                ..finding
+            }
+        })?;
+    }
+    Ok(summary)
+}
+
+/// What keeps the broker from starting.
+fn of_obstacle(obstacle: &StartObstacle) -> Finding {
+    match &obstacle.what {
+        Obstacle::ForeignDirectory(name) => Finding {
             file: Some(name.clone()),
             broker_action: "does not start: every directory here must be a partition's".to_owned(),
-            next_step: Some("move it out of the log directory".to_owned()),
+            next_step: Some(obstacle.next_step.to_owned()),
             ..Finding::new(
                 Severity::Corrupt,
                 Kind::ForeignDirectory,
                 "not a partition directory",
             )
-        });
+        },
+        Obstacle::DuplicatePartition { name, twin } => {
+            let PartitionDirName {
+                topic, partition, ..
+            } = name;
+            Finding {
+                path: obstacle.path.clone(),
+                topic: Some(topic.clone()),
+                partition: Some(*partition),
+                expected: Some("one log directory of the broker with it".to_owned()),
+                found: Some(twin.display().to_string()),
+                broker_action: "does not start".to_owned(),
+                next_step: Some(obstacle.next_step.to_owned()),
+                ..Finding::new(
+                    Severity::Corrupt,
+                    Kind::DuplicatePartition,
+                    format!("live in {} as well", twin.display()),
+                )
+            }
+        }
+        Obstacle::UnreadableCheckpoint { file, defect } => unreadable(file, defect, OFFLINE),
     }
-    for finding in found {
-        summary.count(finding.severity);
-        emit(&Finding {
-            path: dir.path.display().to_string(),
-            ..finding
-        })?;
-    }
-    Ok(summary)
 }
 
 fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Option<Finding>, Error> {
@@ -68,11 +101,9 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
         | LogDirFileName::LogStartOffsetCheckpoint
         | LogDirFileName::CleanerOffsetCheckpoint => {
             let file = read()?;
-            let decoded = OffsetCheckpoint::decode(&file.read_all()?);
-            Ok(match decoded {
-                Ok(checkpoint) => below_zero(name, &checkpoint),
-                Err(error) => Some(unreadable(name, &error, OFFLINE)),
-            })
+            // One that is unreadable is an obstacle.
+            let decoded = OffsetCheckpoint::decode(&file.read_all()?).ok();
+            Ok(decoded.and_then(|checkpoint| below_zero(name, &checkpoint)))
         }
         LogDirFileName::MetaProperties => {
             let file = read()?;

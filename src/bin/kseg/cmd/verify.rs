@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName};
+use kseg::log::broker_start::StartObstacles;
 use kseg::log::log_dir::{LogDir, LogPath};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
@@ -107,6 +108,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
     let mut run = Run {
         progress: ByteProgress::new(|| inputs.size_in_bytes()),
         across: AcrossPartitions::new(&options, args.equal_records),
+        obstacles: StartObstacles::find(&args.paths.paths, context.io),
         options,
         seen: Seen::default(),
         out: Out {
@@ -202,6 +204,7 @@ impl Seen {
 struct Run {
     options: VerifyOptions,
     across: AcrossPartitions,
+    obstacles: StartObstacles,
     progress: ByteProgress,
     seen: Seen,
     out: Out,
@@ -274,7 +277,8 @@ impl Run {
         context: &mut Context,
     ) -> anyhow::Result<()> {
         let out = &mut self.out;
-        let result = verify_log_dir(dir, options, |finding| out.finding(finding, context));
+        let emit = |finding: &Finding| out.finding(finding, context);
+        let result = verify_log_dir(dir, &self.obstacles, options, emit);
         if let Some(summary) = context.passed(result)? {
             self.out.looked(&summary);
         }

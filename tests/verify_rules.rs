@@ -522,6 +522,44 @@ fn files_that_do_not_belong() {
     bad.finds("notable", "not-live");
 }
 
+/// `UnifiedLog.append` writes the file before the first batch, and
+/// `LogManager.isStrayKraftReplica` takes a partition without it for a stray.
+#[test]
+fn partition_metadata_comes_before_the_data() {
+    let missing = |fixture: &str, partition: &str| {
+        LogDir::of(fixture).remove(&[&format!("{partition}/partition.metadata")])
+    };
+    let bad = missing("s02-txn-tv2", "tx-0");
+    let found = bad.finds_only("corrupt", "partition-metadata");
+    assert_eq!(found["file"], "partition.metadata");
+    assert_eq!(found["partition"], 0);
+    let alone = bad.verify_with(&[], &[bad.path("tx-0")]);
+    assert!(alone.iter().any(|row| *row == found), "{alone:#?}");
+    let no_alarm = |dir: &LogDir| {
+        let rows = dir.verify();
+        assert!(
+            rows.iter().all(|row| row["severity"] == "notable"),
+            "{rows:#?}"
+        );
+    };
+    // Nothing was appended yet.
+    let young = missing("s02-txn-tv2", "tx-0");
+    for file in fs::read_dir(young.path("tx-0")).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let young = young.write(FIRST, "").remove(&[
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+    ]);
+    no_alarm(&young);
+    // Under ZooKeeper there need not be one, and the metadata log is loaded by the quorum.
+    let meta = "version=0\nbroker.id=1\ncluster.id=x\n";
+    no_alarm(&missing("s02-txn-tv2", "tx-0").write("meta.properties", meta));
+    no_alarm(&missing("s11-kraft-metadata", "__cluster_metadata-0"));
+    // Nor where nobody says whose the directory is.
+    no_alarm(&missing("s02-txn-tv2", "tx-0").remove(&["meta.properties"]));
+}
+
 #[test]
 fn a_partition_on_two_disks_of_a_broker() {
     let first = LogDir::transactions();

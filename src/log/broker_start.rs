@@ -39,14 +39,25 @@ impl BrokerNode {
     /// The broker that the `meta.properties` of a log directory names.
     #[must_use]
     pub fn of_log_dir(path: &Path, io: Io) -> Option<Self> {
-        let file = path.join(LogDirFileName::MetaProperties.to_string());
-        let file = MappedFile::open(&file, io).ok()?;
-        let properties = MetaProperties::decode(&file.read_all().ok()?).ok()?;
+        let properties = meta_properties(path, io)?;
         Some(Self {
             cluster_id: properties.cluster_id?,
             node_id: properties.node_id?,
         })
     }
+}
+
+/// Whether the `meta.properties` of a log directory is one of KRaft, whose version is 1
+/// (`MetaPropertiesVersion`).
+#[must_use]
+pub fn is_under_kraft(path: &Path, io: Io) -> bool {
+    meta_properties(path, io).is_some_and(|it| it.version > 0)
+}
+
+fn meta_properties(path: &Path, io: Io) -> Option<MetaProperties> {
+    let file = path.join(LogDirFileName::MetaProperties.to_string());
+    let file = MappedFile::open(&file, io).ok()?;
+    MetaProperties::decode(&file.read_all().ok()?).ok()
 }
 
 /// Something that keeps a broker from starting, or one log directory of it offline.

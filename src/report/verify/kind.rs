@@ -158,7 +158,7 @@ kinds! {
     HighWatermarkPastEnd "high-watermark-past-end" "S9"
         "a high watermark behind the log end";
     PartitionMetadata "partition-metadata" "S11"
-        "partition.metadata is not readable";
+        "partition.metadata is not readable, or not there beside data";
     TopicIdDiffers "topic-id-differs" "S11"
         "a topic id other than the cluster's";
     DuplicatePartition "duplicate-partition" "S12"

@@ -537,6 +537,11 @@ const CASES: &[Case] = &[
     ),
     case("verify-txnindex", "verify s07e-deleted-txnindex/data"),
     case("verify-all", "verify --all s07e-deleted-txnindex/data"),
+    wide(
+        "verify-coordinators-80",
+        80,
+        "verify incidents/coordinator-forgot/data",
+    ),
     case("verify-json", "verify -o json incidents/bad-crc/data"),
     case(
         "verify-ndjson",

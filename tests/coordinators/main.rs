@@ -171,15 +171,26 @@ fn kseg(arguments: &[&str], path: &Path) -> program::Run {
     program::run(root(), arguments.iter().copied().chain([path]))
 }
 
-/// The rows of `txns`, with more arguments.
-fn open_ones(arguments: &[&str], path: &Path) -> Vec<Value> {
-    let mut all = vec!["txns", "-o", "ndjson", "--state", "open"];
-    all.extend(arguments);
-    let output = kseg(&all, path);
+fn rows_of(arguments: &[&str], path: &Path) -> Vec<Value> {
+    let output = kseg(arguments, path);
     let lines = output.stdout.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+/// The rows of `txns`, with more arguments.
+fn open_ones(arguments: &[&str], path: &Path) -> Vec<Value> {
+    let mut all = vec!["txns", "-o", "ndjson", "--state", "open"];
+    all.extend(arguments);
+    rows_of(&all, path)
+}
+
+/// The open transactions that `verify` finds.
+fn found_open(path: &Path) -> Vec<Value> {
+    let mut rows = rows_of(&["verify", "-o", "ndjson"], path);
+    rows.retain(|row| row["kind"] == "open-transaction");
+    rows
 }
 
 fn classes(rows: &[Value]) -> BTreeSet<String> {
@@ -203,6 +214,7 @@ fn incidents_class_their_open_transactions() {
             .collect();
         let rows = open_ones(&[], &data);
         assert_eq!(classes(&rows), theirs, "{}", data.display());
+        assert_eq!(classes(&found_open(&data)), theirs, "{}", data.display());
         compared += theirs.len();
         // A partition finds the log directory it lies in, and so does a file.
         let of_partition = |topic: &str, partition: i64| {
@@ -213,6 +225,10 @@ fn incidents_class_their_open_transactions() {
         let (topic, partition) = (topic.as_str().unwrap(), partition.as_i64().unwrap());
         let dir = data.join(format!("{topic}-{partition}"));
         assert_eq!(open_ones(&[], &dir), of_partition(topic, partition));
+        assert_eq!(
+            classes(&found_open(&dir)),
+            classes(&of_partition(topic, partition))
+        );
         let file = dir.join("00000000000000000000.log");
         assert_eq!(
             classes(&open_ones(&[], &file)),
@@ -261,6 +277,7 @@ fn open_transactions_hang_where_kafkas_own_command_says_so() {
             .map(|row| (row["producerId"].as_i64().unwrap(), row))
             .collect();
         let rows = open_ones(&[], &data);
+        assert_eq!(classes(&found_open(&data)), classes(&rows));
         for row in rows {
             let owner = owners.get(&row["producerId"].as_i64().unwrap());
             let partition = json!(format!("{}-{}", text(&row, "topic"), row["partition"]));

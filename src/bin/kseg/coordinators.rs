@@ -3,10 +3,14 @@
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use kseg::log::log_dir::LogPath;
 use kseg::report::internal_records::UnreadRecords;
-use kseg::report::transaction_state::TransactionStates;
+use kseg::report::transaction_state::{
+    CompletedTransaction, CompletedTransactions, TransactionStates,
+};
+use kseg::report::verify::CoordinatorsKnow;
 
 use crate::cli::PathArgs;
 use crate::context::Context;
@@ -33,11 +37,35 @@ impl Coordinators {
     /// What they know; `None` where no `__transaction_state` is at hand or it cannot be read, which
     /// is said on standard error.
     pub(crate) fn states(&self, context: &Context) -> Option<&Arc<TransactionStates>> {
-        self.states.get_or_init(|| self.load(context)).as_ref()
+        self.states
+            .get_or_init(|| self.load(context, |_| {}))
+            .as_ref()
     }
 
-    fn load(&self, context: &Context) -> Option<Arc<TransactionStates>> {
-        let states = match TransactionStates::load(&self.log_dirs, context.io) {
+    /// As [`Coordinators::states`], with the transactions that were ended.
+    pub(crate) fn with_completed(&self, context: &Context) -> Option<CoordinatorsKnow> {
+        let read_at = SystemTime::now();
+        let mut completed = CompletedTransactions::default();
+        let states = self.load(context, |it| completed.add(it))?;
+        if completed.forgotten > 0 {
+            context.warn(&format!(
+                "too many ended transactions: {} of their markers are not looked for",
+                completed.forgotten
+            ));
+        }
+        Some(CoordinatorsKnow {
+            states,
+            completed,
+            read_at,
+        })
+    }
+
+    fn load(
+        &self,
+        context: &Context,
+        completed: impl FnMut(&CompletedTransaction<'_>),
+    ) -> Option<Arc<TransactionStates>> {
+        let states = match TransactionStates::load_with(&self.log_dirs, context.io, completed) {
             Ok(states) => states?,
             Err(error) => {
                 context.warn(&format!("{error}; transactional ids are not looked up"));

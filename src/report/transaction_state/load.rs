@@ -37,6 +37,8 @@ pub struct CompletedTransaction<'r> {
     pub prepared_at_ms: Option<i64>,
     /// When it was complete, in milliseconds.
     pub completed_at_ms: Option<i64>,
+    /// The `transaction.version` of the client; `None` in records of `transaction.version` 0.
+    pub client_transaction_version: Option<i16>,
     /// Partition number of `__transaction_state`.
     pub partition: i32,
     /// Offset of the complete record there.
@@ -126,6 +128,7 @@ impl TransactionStates {
                         topic_partitions: &before.topic_partitions,
                         prepared_at_ms: before.last_update_time_ms,
                         completed_at_ms: metadata.last_update_time_ms,
+                        client_transaction_version: before.client_transaction_version,
                         partition,
                         offset,
                     });

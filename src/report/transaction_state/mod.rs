@@ -7,6 +7,7 @@
 //! beyond that, as far as older records are still in the log.
 
 mod class;
+mod completed;
 mod load;
 mod metadata;
 
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::report::internal_records::UnreadRecords;
 
 pub use class::{EpochIs, TransactionClass};
+pub use completed::{Completed, CompletedMarkers, CompletedTransactions, MarkerKey};
 pub use load::CompletedTransaction;
 pub use metadata::{TopicPartitions, TransactionMetadata, TransactionState};
 

@@ -30,6 +30,7 @@ impl Damaged {
             Kind::TxnindexEntrySurplus
                 | Kind::TxnindexEntryStartsLate
                 | Kind::MarkerProbablyCleaned
+                | Kind::MarkerMissing
                 | Kind::SnapshotDiffers
         )
     }

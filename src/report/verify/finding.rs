@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::kind::Kind;
 use crate::log::damage::ReadableFields;
+use crate::report::transaction_state::TransactionClass;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -207,6 +208,12 @@ pub struct Finding {
     pub since_ms: Option<i64>,
     /// What the abort command takes.
     pub abort: Option<AbortArguments>,
+    /// The transactional id of the producer; null if no `__transaction_state` at hand names it.
+    pub transactional_id: Option<String>,
+    /// Of an open transaction: who is going to end it, as in `txns`; null if no
+    /// `__transaction_state` is at hand, or the log has gone on since it was read.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub class: Option<TransactionClass>,
     /// First offset of the open transaction in a snapshot.
     pub current_txn_first_offset: Option<i64>,
     /// Where the log starts.

@@ -3,14 +3,16 @@
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::leader_epochs::EpochCheck;
+use super::markers::{BatchAt, MarkerCheck};
 use super::sequences::Compaction;
 use super::snapshots::SnapshotCheck;
 use super::transactions::of_missing_marker;
+use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
 use crate::log::batches::{Batch, Entry};
 use crate::log::partition_walk::SegmentAt;
 use crate::report::aborted::Comparison;
-use crate::report::gaps::{self, GapFold};
+use crate::report::gaps::{self, GapClass, GapFold};
 use crate::report::transactions::TxnEvent;
 
 /// What must see the batches in order.
@@ -21,6 +23,7 @@ pub(super) struct Folds<'a> {
     pub(super) transactions: Comparison<'a>,
     pub(super) epochs: EpochCheck,
     pub(super) snapshots: SnapshotCheck<'a>,
+    pub(super) markers: MarkerCheck<'a>,
     pub(super) found: Vec<Finding>,
 }
 
@@ -56,7 +59,43 @@ impl Folds<'_> {
             TxnEvent::Ended => self.ended(),
             TxnEvent::Refused => self.refused(at, batch),
         }
+        if self.markers.wants(batch.header) {
+            self.check_marker(at, batch, marker);
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn check_marker(
+        &mut self,
+        at: SegmentAt<'_>,
+        batch: &Batch<'_>,
+        marker: Option<EndTransactionMarker>,
+    ) {
+        let batch_at = BatchAt {
+            file: at.file,
+            position: batch.position,
+            header: batch.header,
+        };
+        let mut missing = Vec::new();
+        self.markers.take(batch_at, marker, &mut missing);
+        // What compaction or a loss has taken leaves a hole.
+        if !missing.is_empty() && !self.has_holes() {
+            self.found.append(&mut missing);
+        }
+    }
+
+    /// Whether the log lacks offsets up to here.
+    fn has_holes(&self) -> bool {
+        let is_hole = |class| match class {
+            GapClass::CompactedBetweenBatches
+            | GapClass::CompactedInsideBatch
+            | GapClass::EmptyBatch
+            | GapClass::SegmentMissing
+            | GapClass::Damage(_) => true,
+            _ => false,
+        };
+        self.compaction.is_seen() || self.gap_findings.iter().any(|it| is_hole(it.class))
     }
 
     fn ended(&mut self) {

@@ -133,6 +133,8 @@ kinds! {
         "a last stable offset in a transaction index that cannot be";
     OpenTransaction "open-transaction" "S14"
         "a transaction without an end in this log";
+    MarkerMissing "marker-missing" "S15"
+        "a transaction that its coordinator completed, without its marker";
     SnapshotOnlyTransaction "snapshot-only-transaction" "S13"
         "an open transaction of which only a snapshot is left";
     MarkerProbablyCleaned "marker-probably-cleaned" "L19"

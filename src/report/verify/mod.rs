@@ -7,6 +7,7 @@
 
 mod across;
 mod batches;
+mod coordinators;
 mod damage;
 mod equal_records;
 mod files;
@@ -20,6 +21,7 @@ mod leader_epochs;
 mod live;
 mod log_dir;
 mod lost_logs;
+mod markers;
 mod offsets;
 mod parallel;
 mod partition;
@@ -36,6 +38,7 @@ mod transactions;
 
 pub use across::AcrossPartitions;
 pub use batches::Depth;
+pub use coordinators::CoordinatorsKnow;
 pub use finding::{AbortArguments, Cost, Finding, Readable, Severity};
 pub use kind::Kind;
 pub use log_dir::verify_log_dir;

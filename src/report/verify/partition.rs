@@ -1,9 +1,11 @@
 //! One partition: what is looked at, and how findings come out.
 
 use std::ops::AddAssign;
+use std::sync::Arc;
 use std::thread;
 
 use super::batches::Depth;
+use super::coordinators::CoordinatorsKnow;
 use super::damage::Damaged;
 use super::finding::{Finding, Severity};
 use super::parallel::{InOrder, Queue};
@@ -33,6 +35,8 @@ pub struct VerifyOptions {
     pub file: Option<String>,
     /// Threads; `None` for one a core.
     pub threads: Option<usize>,
+    /// What open transactions and markers are held against; `None` without `__transaction_state`.
+    pub coordinators: Option<Arc<CoordinatorsKnow>>,
 }
 
 impl Default for VerifyOptions {
@@ -44,6 +48,7 @@ impl Default for VerifyOptions {
             filter: Filter::default(),
             file: None,
             threads: None,
+            coordinators: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
 use super::live::{IndexFile, has_gone_on};
 use super::lost_logs::check_lost_logs;
+use super::markers::MarkerCheck;
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
 use super::partition::VerifyOptions;
@@ -102,6 +103,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             ),
             epochs: EpochCheck::default(),
             snapshots: SnapshotCheck::new(dir, io, self.is_live()),
+            markers: MarkerCheck::new(dir, self.options.coordinators.as_deref(), log_start),
             found,
         };
         let mut walked = Walked::default();
@@ -392,6 +394,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             transactions,
             epochs,
             snapshots,
+            markers: _,
             mut found,
         } = folds;
         dir.check_not_cut()?;
@@ -435,14 +438,22 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             if !is_old {
                 found.append(&mut of_epochs);
             }
+            let know = self.options.coordinators.as_deref();
             let options = TxnsOptions {
                 state: state_options(io),
                 states: WantedStates::ALL,
+                coordinators: know.map(|know| Arc::clone(&know.states)),
                 ..TxnsOptions::default()
             };
+            let log = dir.file(last.log).map(|log| dir.file_path(log));
+            let are_behind = || {
+                know.zip(log)
+                    .is_some_and(|(know, log)| know.are_behind(&log))
+            };
+            let are_behind = self.is_live() && are_behind();
             let fold = (fold, is_seeded);
             open_transactions::<E>(dir, self.checkpoints, &options, fold, log_end, |row| {
-                of_open(row, &mut found);
+                of_open(row, are_behind, &mut found);
                 Ok(())
             })?;
         }

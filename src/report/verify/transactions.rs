@@ -5,18 +5,21 @@ use super::kind::Kind;
 use super::start::Start;
 use crate::log::partition_dir::PartitionDir;
 use crate::report::aborted::AbortedRow;
+use crate::report::transaction_state::TransactionClass;
 use crate::report::transactions::MissingMarker;
 use crate::report::txns::{TxnFinding, TxnRow};
 
-/// An open transaction, and what is wrong inside it.
-pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
+/// An open transaction, and what is wrong inside it. `are_behind`: the log has gone on since the
+/// coordinators were asked, who may not have known of it yet.
+pub(super) fn of_open(row: &TxnRow<'_>, are_behind: bool, found: &mut Vec<Finding>) {
+    let class = row.class.filter(|it| !(are_behind && it.is_orphan()));
     for finding in &row.findings {
         // The others are told with the batch, by the pass over sequences and epochs.
         let kind = Kind::of_name(finding.kind);
         if kind == Kind::OpenTransaction {
-            found.push(open(row, finding));
+            found.push(open(row, class, finding));
         } else if kind == Kind::SnapshotOnlyTransaction {
-            found.push(snapshot_only(row, finding));
+            found.push(snapshot_only(row, class, finding));
         } else if kind == Kind::MarkerProbablyCleaned {
             found.push(missing_marker(row.producer_id, row.producer_epoch, finding));
         }
@@ -28,9 +31,15 @@ pub(super) fn of_missing_marker(producer: (i64, i16), missing: &MissingMarker) -
     missing_marker(producer.0, Some(producer.1), &TxnFinding::from(missing))
 }
 
-fn open(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
+fn open(row: &TxnRow<'_>, class: Option<TransactionClass>, finding: &TxnFinding) -> Finding {
     let abort = row.topic.zip(row.partition).zip(row.first_offset);
     let after = row.last_stable_offset_after_abort;
+    let id = row.producer_id;
+    let what = match row.records {
+        1 => format!("1 record of producer {id} waits for its end"),
+        records => format!("{records} records of producer {id} wait for their end"),
+    };
+    let message = format!("open: {what}{}", in_words(row, class));
     Finding {
         file: finding.file.clone(),
         position: finding.position,
@@ -39,6 +48,8 @@ fn open(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
         last_offset: row.last_offset,
         producer_id: Some(row.producer_id),
         producer_epoch: row.producer_epoch,
+        transactional_id: row.transactional_id.map(str::to_owned),
+        class,
         since_ms: row.start_timestamp,
         last_stable_offset: after,
         coordinator_epoch: row.coordinator_epoch,
@@ -52,18 +63,33 @@ fn open(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
         }),
         cost: cost(row),
         broker_action: "read_committed consumers wait at it until it ends".to_owned(),
-        next_step: row.abort_command.as_ref().map(|command| {
-            format!("kseg txns --state open tells more; if nobody will end it: {command}")
-        }),
-        ..Finding::new(
-            Severity::Notable,
-            Kind::OpenTransaction,
-            format!(
-                "open: {} records of producer {} wait for their end",
-                row.records, row.producer_id
-            ),
-        )
+        next_step: next_step(row, class),
+        ..Finding::new(Severity::Notable, Kind::OpenTransaction, message)
     }
+}
+
+/// Whose it is, and who is going to end it.
+fn in_words(row: &TxnRow<'_>, class: Option<TransactionClass>) -> String {
+    let mut text = String::new();
+    if let Some(id) = row.transactional_id {
+        text.push_str(&format!("; transactional id {id}"));
+    }
+    if let Some(class) = class {
+        text.push_str(&format!("; {class}"));
+    }
+    text
+}
+
+fn next_step(row: &TxnRow<'_>, class: Option<TransactionClass>) -> Option<String> {
+    let command = row.abort_command.as_ref()?;
+    let more = "kseg txns --state open tells more";
+    Some(match class {
+        Some(class) if class.is_in_hand() => {
+            format!("{more}; its coordinator is going to end it, an abort would cut in")
+        }
+        Some(class) if class.is_orphan() => format!("{more}; nobody is going to end it: {command}"),
+        Some(_) | None => format!("{more}; if nobody will end it: {command}"),
+    })
 }
 
 fn cost(row: &TxnRow<'_>) -> Cost {
@@ -74,7 +100,11 @@ fn cost(row: &TxnRow<'_>) -> Cost {
     }
 }
 
-fn snapshot_only(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
+fn snapshot_only(
+    row: &TxnRow<'_>,
+    class: Option<TransactionClass>,
+    finding: &TxnFinding,
+) -> Finding {
     let first = finding.current_txn_first_offset;
     let id = row.producer_id;
     let message = match first.zip(finding.log_start_offset) {
@@ -83,11 +113,14 @@ fn snapshot_only(row: &TxnRow<'_>, finding: &TxnFinding) -> Finding {
         ),
         _ => format!("open in the snapshot only: producer {id} began below the log start"),
     };
+    let message = format!("{message}{}", in_words(row, class));
     Finding {
         file: finding.file.clone(),
         offset: finding.current_txn_first_offset,
         producer_id: Some(row.producer_id),
         producer_epoch: row.producer_epoch,
+        transactional_id: row.transactional_id.map(str::to_owned),
+        class,
         current_txn_first_offset: finding.current_txn_first_offset,
         log_start_offset: finding.log_start_offset,
         reason: finding.reason,

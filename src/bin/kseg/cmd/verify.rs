@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -18,6 +19,7 @@ use kseg::report::verify::{
 
 use crate::cli::{PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
+use crate::coordinators::Coordinators;
 use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above};
 use crate::progress::ByteProgress;
 use crate::render::json::JsonRows;
@@ -30,6 +32,10 @@ use crate::render::verify_table::VerifyTable;
 /// start, and what to do next. Findings are corrupt (no Kafka leaves this behind), after a crash
 /// (what a crash leaves) or notable (the files are as a broker may leave them);
 /// docs/findings.md lists the kinds. Checksums of all batches are computed, on all cores.
+///
+/// Where __transaction_state is in the log directories given, or in the one a partition lies in,
+/// open transactions have their transactional id and who is going to end them, as in kseg txns, and
+/// markers that a coordinator says were written are looked for.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -89,12 +95,15 @@ impl VerifyArgs {
             filter,
             file: None,
             threads: None,
+            coordinators: None,
         }
     }
 }
 
 pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let options = args.options(context);
+    let mut options = args.options(context);
+    let coordinators = Coordinators::around(&args.paths);
+    options.coordinators = coordinators.with_completed(context).map(Arc::new);
     let scope = scope(&options.filter);
     if let (Some(from), Some(to)) = (args.from_offset, args.to_offset)
         && from >= to

@@ -1,8 +1,8 @@
 //! Was anything lost or stored twice: sequences and offsets that are missing, repeated, out of
 //! order, or go back, each with its likely cause.
 //!
-//! One pass over the headers follows offsets and producers. Only where a batch may repeat an
-//! earlier one, a second pass looks that one up; a sound log never needs it.
+//! One pass over the headers follows offsets and producers. Only where batches may repeat earlier
+//! ones, a second pass looks those up, some ten thousand at a time; a sound log never needs it.
 
 mod finding;
 pub(super) mod offsets;
@@ -10,6 +10,7 @@ mod repeats;
 
 pub use finding::{Detail, Finding, GapClass, GapKind, GapRow, OffsetRange, range};
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use self::offsets::{Offsets, Placed, gap, has_less_records};
@@ -56,12 +57,11 @@ pub struct GapSummary {
     pub alarms: u64,
     /// Segments, by place in the directory, that vanished since it was listed.
     pub vanished: Vec<usize>,
-    /// Batches that may be duplicates and were too many to look up.
-    pub unresolved: u64,
 }
 
 /// Hands out every finding of a partition. Those about one batch come in the order of the log;
-/// missing sequences come when no later batch can fill them, repeated ones last.
+/// missing sequences come when no later batch can fill them, repeated ones when they have been
+/// looked up, which happens for many at a time.
 ///
 /// # Errors
 /// If a file cannot be read, or `emit` fails.
@@ -147,7 +147,7 @@ pub(super) struct GapFold<'d> {
     offsets: Offsets<'d>,
     sequences: SequenceGaps,
     /// Missing sequences that may come later.
-    pending: Vec<Finding>,
+    pending: VecDeque<Finding>,
     repeats: Repeats,
     /// Whether control records and what was aborted are told of.
     tells_unread: bool,
@@ -167,7 +167,7 @@ impl<'d> GapFold<'d> {
             snapshot: None,
             offsets: Offsets::new(dir, options.io, checkpoints, found),
             sequences: sequences(dir),
-            pending: Vec::new(),
+            pending: VecDeque::new(),
             repeats: Repeats::default(),
             tells_unread: true,
         };
@@ -187,15 +187,13 @@ impl<'d> GapFold<'d> {
     /// After the last entry: what only the end, or a second look, tells.
     pub(super) fn finish(mut self, found: &mut Vec<Finding>) -> Result<GapSummary, Error> {
         self.offsets.finish(found)?;
-        found.append(&mut self.pending);
-        let unresolved = self.repeats.unresolved;
+        found.extend(self.pending);
         self.repeats.resolve(self.dir, self.io, found)?;
         Ok(GapSummary {
             log_start_offset: self.offsets.log_start_offset,
             log_end_offset: self.offsets.next_offset,
             snapshot: self.snapshot,
             producers: self.sequences.producer_id_count(),
-            unresolved,
             ..GapSummary::default()
         })
     }
@@ -271,6 +269,9 @@ impl<'d> GapFold<'d> {
             }
             .tell(finding, fold.0, fold.1, found);
         });
+        if self.repeats.is_full() {
+            std::mem::take(&mut self.repeats).resolve(self.dir, self.io, found)?;
+        }
         let is_control = header.attributes().is_control();
         let is_unread = is_control && header.records_count() != 0;
         if (is_control || has_less_records(header))
@@ -359,7 +360,7 @@ impl Told<'_> {
     fn tell(
         &self,
         finding: SequenceFinding,
-        pending: &mut Vec<Finding>,
+        pending: &mut VecDeque<Finding>,
         repeats: &mut Repeats,
         found: &mut Vec<Finding>,
     ) {
@@ -384,9 +385,9 @@ impl Told<'_> {
                 cause,
             } => {
                 if pending.len() >= MAX_PENDING {
-                    found.push(pending.remove(0));
+                    found.extend(pending.pop_front());
                 }
-                pending.push(Finding {
+                pending.push_back(Finding {
                     sequences: Some((first_sequence, last_sequence)),
                     ..self.finding(GapKind::Missing, GapClass::of_missing(cause))
                 });
@@ -452,7 +453,7 @@ impl Told<'_> {
 }
 
 /// Takes the sequences of a batch that came late out of those that are missing.
-fn fill(pending: &mut Vec<Finding>, header: &RecordBatchHeader) {
+fn fill(pending: &mut VecDeque<Finding>, header: &RecordBatchHeader) {
     let producer = (header.producer_id(), header.producer_epoch());
     let (first, last) = (header.base_sequence(), header.last_sequence());
     let mut rest = None;

@@ -1,4 +1,6 @@
 //! Which earlier batch a later one repeats: a second walk, only for batches that may be repeats.
+//!
+//! Where they are many, each round of the walk looks up as many as are kept in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -11,8 +13,8 @@ use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
 use crate::state::producer_state_entry::NUM_BATCHES_TO_RETAIN;
 
-/// Batches that are looked up; more are only counted.
-const MAX_CANDIDATES: usize = 200_000;
+/// Batches that are looked up in one walk, some 500 bytes each.
+const MAX_CANDIDATES: usize = 1 << 15;
 /// Batches of one producer whose sequences are sought in batches of another shape.
 const MAX_OVERLAPS: usize = 64;
 
@@ -24,7 +26,6 @@ type Key = (i64, i16, i32, i32);
 pub(super) struct Repeats {
     behind: Vec<Candidate>,
     stored_again: Vec<(i64, Finding)>,
-    pub(super) unresolved: u64,
 }
 
 #[derive(Debug)]
@@ -61,10 +62,6 @@ struct Progress {
 
 impl Repeats {
     pub(super) fn add_behind(&mut self, header: &RecordBatchHeader, finding: Finding) {
-        if self.behind.len() >= MAX_CANDIDATES {
-            self.unresolved += 1;
-            return;
-        }
         self.behind.push(Candidate {
             key: key(header),
             finding,
@@ -75,11 +72,22 @@ impl Repeats {
     }
 
     pub(super) fn add_stored_again(&mut self, earlier_offset: i64, finding: Finding) {
-        if self.stored_again.len() >= MAX_CANDIDATES {
-            self.unresolved += 1;
-            return;
-        }
         self.stored_again.push((earlier_offset, finding));
+    }
+
+    /// Whether it is time to look them up.
+    pub(super) fn is_full(&self) -> bool {
+        self.behind.len() + self.stored_again.len() >= MAX_CANDIDATES
+    }
+
+    /// Where the last of them lies.
+    fn last_place(&self) -> (Option<usize>, Option<u64>) {
+        let behind = self.behind.last().map(|it| &it.finding);
+        let stored_again = self.stored_again.last().map(|(_, finding)| finding);
+        let last = behind.into_iter().chain(stored_again);
+        last.map(|it| (it.segment, it.position))
+            .max()
+            .unwrap_or_default()
     }
 
     /// Looks all of them up and tells which ones are repeats, in the order of the log.
@@ -93,10 +101,15 @@ impl Repeats {
             return Ok(());
         }
         let mut lookup = Lookup::new(&self);
-        walk_partition(dir, io, 0, |_, entry| {
-            if let Entry::Batch(batch) = entry {
-                lookup.batch(&batch, &mut self.behind)?;
+        let last = self.last_place();
+        walk_partition(dir, io, 0, |at, entry| {
+            let Entry::Batch(batch) = entry else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            if (Some(at.index), Some(batch.position)) > last {
+                return Ok(ControlFlow::Break(()));
             }
+            lookup.batch(&batch, &mut self.behind)?;
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
         let begin = found.len();

@@ -6,7 +6,7 @@
 use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
 use super::records;
-use super::resume::Resume;
+use super::resume::{Resume, Searched};
 use super::start::Start;
 use crate::format::record_batch::{Attributes, CompressionType, RecordBatchHeader};
 use crate::log::Error;
@@ -47,6 +47,7 @@ pub(super) struct SegmentContext {
 /// Checks the batches that begin in a stretch of a segment without damage.
 pub(super) fn check_stretch(
     segment: &OpenSegment,
+    searched: &Searched,
     context: &SegmentContext,
     (from, to): (u64, u64),
     unpacker: &mut Unpacker,
@@ -56,7 +57,7 @@ pub(super) fn check_stretch(
         context,
         segment,
         file: &segment.name,
-        resume: None,
+        searched,
         unpacker,
         found: &mut found,
     };
@@ -83,8 +84,7 @@ struct Check<'c> {
     context: &'c SegmentContext,
     segment: &'c OpenSegment,
     file: &'c str,
-    /// The last answer: so far what comes next is known.
-    resume: Option<(u64, Resume)>,
+    searched: &'c Searched,
     unpacker: &'c mut Unpacker,
     found: &'c mut Vec<Finding>,
 }
@@ -148,21 +148,9 @@ impl Check<'_> {
     }
 
     /// The offset a reader can go on at behind a bad batch that ends at `position`.
-    fn behind(
-        &mut self,
-        position: u64,
-        offsets: std::ops::Range<i64>,
-    ) -> Result<Option<i64>, Error> {
-        let known = self.resume.filter(|(known_up_to, resume)| {
-            position <= *known_up_to && !matches!(resume, Resume::Far)
-        });
-        let resume = match known {
-            Some((_, resume)) => resume,
-            None => Resume::find(self.segment, position, self.context.next_base)?,
-        };
-        if let Resume::At { position, .. } = resume {
-            self.resume = Some((position, resume));
-        }
+    fn behind(&self, position: u64, offsets: std::ops::Range<i64>) -> Result<Option<i64>, Error> {
+        let next_base = self.context.next_base;
+        let resume = Resume::find(self.segment, self.searched, position, next_base)?;
         Ok(resume.behind(position, offsets))
     }
 

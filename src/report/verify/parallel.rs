@@ -8,16 +8,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::batches::{SegmentContext, check_stretch};
 use super::finding::Finding;
+use super::resume::Searched;
 use crate::log::Error;
 use crate::log::partition_walk::OpenSegment;
 use crate::log::records::Unpacker;
 
+/// Findings that may wait for the stretch before them to be checked.
+const MAX_WAITING: usize = 4096;
 /// Stretches that may wait or be under way for each thread.
 const WINDOW_PER_THREAD: usize = 8;
 
 /// A stretch of a segment without damage.
 pub(super) struct Stretch {
     pub(super) segment: Arc<OpenSegment>,
+    pub(super) searched: Arc<Searched>,
     pub(super) context: SegmentContext,
     pub(super) from: u64,
     pub(super) to: u64,
@@ -82,7 +86,14 @@ impl Queue {
 
 impl Stretch {
     fn check(&self, unpacker: &mut Unpacker) -> Checked {
-        check_stretch(&self.segment, &self.context, (self.from, self.to), unpacker)
+        let range = (self.from, self.to);
+        check_stretch(
+            &self.segment,
+            &self.searched,
+            &self.context,
+            range,
+            unpacker,
+        )
     }
 }
 
@@ -117,6 +128,11 @@ impl<'q> InOrder<'q> {
     /// Takes what the walk itself has found.
     pub(super) fn found(&mut self, finding: Finding) {
         self.slots.push_back(Slot::Found(Box::new(finding)));
+    }
+
+    /// Whether so much waits that it should be finished first.
+    pub(super) fn is_full(&self) -> bool {
+        self.slots.len() >= MAX_WAITING
     }
 
     /// Hands a stretch in. May check another one here.

@@ -18,7 +18,7 @@ use super::markers::MarkerCheck;
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
 use super::partition::VerifyOptions;
-use super::resume::Resume;
+use super::resume::{Resume, Searched};
 use super::segment::{SegmentWalk, overlap};
 use super::sequences::{Compaction, of_gap};
 use super::snapshots::{LogEnds, SnapshotCheck};
@@ -158,6 +158,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             // A segment that was deleted meanwhile was there.
             if let Some(finding) = finding.filter(|it| !self.is_vanished(it)) {
                 self.out.found(finding);
+            }
+            if self.out.is_full() {
+                self.out.finish(self.passed, self.give)?;
             }
         }
         for finding in folds.found.drain(..) {
@@ -315,8 +318,10 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             is_metadata_log: self.dir.topic() == Some(InternalTopic::ClusterMetadata.name()),
             depth: self.options.depth,
         };
+        let searched = Arc::new(Searched::default());
         let stretch = |from, to| Stretch {
             segment: Arc::clone(opened),
+            searched: Arc::clone(&searched),
             context,
             from,
             to,
@@ -335,7 +340,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                         self.out.submit(stretch(from, position));
                     }
                     from = position + damage.size_in_bytes;
-                    let behind = Resume::find(opened, from, next_base)?;
+                    let behind = Resume::find(opened, &searched, from, next_base)?;
                     let place = DamagedSegment {
                         index: segment.index,
                         base_offset: segment.base,

@@ -1,5 +1,7 @@
 //! Where a reader can go on behind bytes that it cannot read.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::log::Error;
 use crate::log::batches::BatchWalk;
 use crate::log::partition_walk::OpenSegment;
@@ -23,6 +25,41 @@ pub(super) enum Resume {
     Far,
 }
 
+/// What has been looked through of a segment, for all threads: the bad batches of a long run look
+/// for the same one.
+#[derive(Debug, Default)]
+pub(super) struct Searched(Mutex<Option<Stretch>>);
+
+/// Bytes in which no batch can be read.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: u64,
+    to: u64,
+    /// First offset of what can be read at `to`; `None` if it was not looked at.
+    next: Option<i64>,
+}
+
+impl Searched {
+    fn at(&self, position: u64) -> Option<Stretch> {
+        let stretch = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stretch.filter(|it| (it.from..=it.to).contains(&position))
+    }
+
+    fn add(&self, new: Stretch) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(match *known {
+            Some(old) if old.from <= new.to && new.from <= old.to => {
+                let longer = if old.to > new.to { old } else { new };
+                Stretch {
+                    from: old.from.min(new.from),
+                    ..longer
+                }
+            }
+            Some(_) | None => new,
+        });
+    }
+}
+
 impl Resume {
     /// What comes from `position` of a segment on. `next_base` is where the next segment begins.
     ///
@@ -30,27 +67,37 @@ impl Resume {
     /// If the file cannot be read.
     pub(super) fn find(
         segment: &OpenSegment,
+        searched: &Searched,
         position: u64,
         next_base: Option<i64>,
     ) -> Result<Self, Error> {
-        let mut walk = BatchWalk::starting_at(&segment.file, position);
-        let mut at = position;
-        while let Some(entry) = walk.next_entry() {
-            if let Some(offset) = entry?.readable_offset()? {
-                return Ok(Self::At {
-                    offset,
-                    position: at,
-                });
-            }
-            at = walk.position();
-            if at - position > LOOK_AHEAD {
-                return Ok(Self::Far);
+        let known = searched.at(position);
+        let mut at = known.map_or(position, |it| it.to);
+        let mut next = known.and_then(|it| it.next);
+        let mut walk = BatchWalk::starting_at(&segment.file, at);
+        while next.is_none() && at - position <= LOOK_AHEAD {
+            let Some(entry) = walk.next_entry() else {
+                next = next_base;
+                break;
+            };
+            next = entry?.readable_offset()?;
+            if next.is_none() {
+                at = walk.position();
             }
         }
-        Ok(next_base.map_or(Self::End, |offset| Self::At {
-            offset,
-            position: at,
-        }))
+        searched.add(Stretch {
+            from: position,
+            to: at,
+            next,
+        });
+        Ok(match next {
+            _ if at - position > LOOK_AHEAD => Self::Far,
+            Some(offset) => Self::At {
+                offset,
+                position: at,
+            },
+            None => Self::End,
+        })
     }
 
     /// Its offset, where that is known.

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
         }
         alarms += summary.alarms;
         if json.is_none() {
-            answers.push(answer.finished(&summary));
+            answers.push(answer.finished());
         }
         Ok(())
     });
@@ -127,7 +127,6 @@ struct Answer {
     others: u64,
     unlisted: BTreeMap<GapClass, u64>,
     too_many: u64,
-    unresolved: u64,
 }
 
 impl Answer {
@@ -145,7 +144,6 @@ impl Answer {
             others: 0,
             unlisted: BTreeMap::new(),
             too_many: 0,
-            unresolved: 0,
         }
     }
 
@@ -171,8 +169,7 @@ impl Answer {
             .push((finding.first_offset, finding.is_alarm(), cells(&row)));
     }
 
-    fn finished(mut self, summary: &GapSummary) -> Self {
-        self.unresolved = summary.unresolved;
+    fn finished(mut self) -> Self {
         self.rows.sort_by_key(|(offset, ..)| *offset);
         self
     }
@@ -307,14 +304,6 @@ fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyh
         for line in classes.chunks(CLASSES_A_LINE) {
             writeln!(context.out, "  {}", line.join(", "))?;
         }
-    }
-    let unresolved: u64 = answers.iter().map(|answer| answer.unresolved).sum();
-    if unresolved > 0 {
-        let batches = plural(unresolved, "batch", "batches");
-        writeln!(
-            context.out,
-            "{batches} more may be duplicates and were not looked up; --producer-id narrows it"
-        )?;
     }
     Ok(note_hidden(hidden, &mut context.out)?)
 }

@@ -495,6 +495,14 @@ fn checkpoints_that_do_not_fit_the_log() {
     );
     let bad = LogDir::transactions().write("replication-offset-checkpoint", of_tx(140));
     bad.finds_only("corrupt", "high-watermark-past-end");
+    let bad = LogDir::transactions()
+        .write("log-start-offset-checkpoint", of_tx(20))
+        .write("replication-offset-checkpoint", of_tx(10));
+    bad.finds("notable", "high-watermark-below-start");
+    // After a crash the file is some seconds old.
+    let rows = bad.remove(&[".kafka_cleanshutdown"]).verify();
+    let is_it = |row: &Value| row["kind"] == "high-watermark-below-start";
+    assert!(!rows.iter().any(is_it), "{rows:#?}");
     let bad = LogDir::transactions().write("cleaner-offset-checkpoint", of_tx(100));
     bad.finds("notable", "cleaner-offset");
     let bad = LogDir::transactions().write("cleaner-offset-checkpoint", "0\n3\ntx 0 1\n");

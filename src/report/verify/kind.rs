@@ -159,6 +159,8 @@ kinds! {
         "a log start behind the log end: a broker deletes the log";
     HighWatermarkPastEnd "high-watermark-past-end" "S9"
         "a high watermark behind the log end";
+    HighWatermarkBelowStart "high-watermark-below-start" "S9"
+        "a high watermark below the log start after a clean stop";
     PartitionMetadata "partition-metadata" "S11"
         "partition.metadata is not readable, or not there beside data";
     TopicIdDiffers "topic-id-differs" "S11"

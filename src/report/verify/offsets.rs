@@ -20,7 +20,7 @@ pub(super) fn check_checkpoints(
     let begins = checkpoints.log_start_offset;
     found.extend(begins.and_then(|it| log_start(it, ends.log_end)));
     let high_watermark = checkpoints.high_watermark;
-    found.extend(high_watermark.and_then(|it| high_watermark_of(it, ends.log_end, start)));
+    found.extend(high_watermark.and_then(|it| high_watermark_of(it, ends, start)));
     let cleaned = checkpoints.cleaner_offset;
     found.extend(cleaned.and_then(|it| cleaner_offset(it, ends.log_start, active_base)));
 }
@@ -71,7 +71,21 @@ fn log_start(begins: i64, log_end: i64) -> Option<Finding> {
     })
 }
 
-fn high_watermark_of(high_watermark: i64, log_end: i64, start: &Start) -> Option<Finding> {
+fn high_watermark_of(high_watermark: i64, ends: LogEnds, start: &Start) -> Option<Finding> {
+    let LogEnds { log_start, log_end } = ends;
+    // The file is some seconds old unless the broker wrote it when it stopped.
+    if high_watermark < log_start && start.clean == Some(true) {
+        return Some(Finding {
+            broker_action: "takes the log start instead".to_owned(),
+            ..of_checkpoint(
+                Severity::Notable,
+                Kind::HighWatermarkBelowStart,
+                &LogDirFileName::ReplicationOffsetCheckpoint,
+                high_watermark,
+                format!("at least the log start {log_start}"),
+            )
+        });
+    }
     (high_watermark > log_end).then(|| Finding {
         broker_action: "takes the log end instead".to_owned(),
         next_step: Some(

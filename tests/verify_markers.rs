@@ -198,7 +198,7 @@ fn a_marker_between_two_epochs_is_missed() {
             let all = written(&path);
             for (index, marker) in all.iter().enumerate() {
                 let of_producer = |it: &&Written| it.producer_id == marker.producer_id;
-                let before = all[..index].iter().filter(of_producer).next_back();
+                let before = all[..index].iter().rfind(of_producer);
                 let behind = all[index + 1..].iter().find(of_producer);
                 let (Some(before), Some(behind)) = (before, behind) else {
                     continue;

@@ -71,9 +71,10 @@ impl Checkpoints {
                 problems.push(CheckpointProblem {
                     file,
                     message: error.to_string(),
-                    defect: match error {
-                        Error::Decode { source, .. } => Some(source),
-                        _ => None,
+                    defect: if let Error::Decode { source, .. } = error {
+                        Some(source)
+                    } else {
+                        None
                     },
                 });
                 None

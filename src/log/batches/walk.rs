@@ -233,7 +233,9 @@ impl Damage {
 }
 
 /// Fetches the cache lines that come into reach of the walk when it steps over a small batch. A
-/// larger block at once would make the bytes wait that a checksum reads meanwhile.
+/// larger block at once would make the bytes wait that a checksum reads meanwhile. Behind a large
+/// one it is the second line of the next header: whoever reads more of it than its length would
+/// wait twice.
 #[inline]
 fn fetch_ahead(map: &[u8], start: usize, size: u64) {
     let Ok(size) = usize::try_from(size) else {
@@ -246,6 +248,8 @@ fn fetch_ahead(map: &[u8], start: usize, size: u64) {
             prefetch(map, from + ahead);
             ahead += CACHE_LINE;
         }
+    } else {
+        prefetch(map, (start + size).saturating_add(CACHE_LINE));
     }
 }
 

@@ -87,13 +87,15 @@ impl Folds<'_> {
 
     /// Whether the log lacks offsets up to here.
     fn has_holes(&self) -> bool {
-        let is_hole = |class| match class {
-            GapClass::CompactedBetweenBatches
-            | GapClass::CompactedInsideBatch
-            | GapClass::EmptyBatch
-            | GapClass::SegmentMissing
-            | GapClass::Damage(_) => true,
-            _ => false,
+        let is_hole = |class| {
+            matches!(
+                class,
+                GapClass::CompactedBetweenBatches
+                    | GapClass::CompactedInsideBatch
+                    | GapClass::EmptyBatch
+                    | GapClass::SegmentMissing
+                    | GapClass::Damage(_)
+            )
         };
         self.compaction.is_seen() || self.gap_findings.iter().any(|it| is_hole(it.class))
     }

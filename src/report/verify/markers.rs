@@ -81,7 +81,7 @@ impl<'c> MarkerCheck<'c> {
         self.known.is_some() && self.producers.contains_key(&header.producer_id())
     }
 
-    /// The next batch of a producer that is wanted; hands out the markers that should lie before it.
+    /// The next batch of a producer that is wanted; hands out the markers that should lie before.
     pub(super) fn take(
         &mut self,
         at: BatchAt<'_>,

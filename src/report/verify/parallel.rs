@@ -135,9 +135,12 @@ impl<'q> InOrder<'q> {
         self.slots.len() >= MAX_WAITING
     }
 
-    /// Hands a stretch in. May check another one here.
+    /// Hands a stretch in, if there is any byte in it. May check another one here.
     pub(super) fn submit(&mut self, stretch: Stretch) {
-        let bytes = stretch.to - stretch.from;
+        let bytes = stretch.to.saturating_sub(stretch.from);
+        if bytes == 0 {
+            return;
+        }
         let number = self.next;
         self.next += 1;
         self.slots.push_back(Slot::Stretch { number, bytes });

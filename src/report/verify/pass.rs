@@ -326,6 +326,12 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             from,
             to,
         };
+        let place = DamagedSegment {
+            index: segment.index,
+            base_offset: segment.base,
+            file: &opened.name,
+            size_in_bytes: size,
+        };
         let (mut from, mut batches) = (0, 0);
         let mut walk = BatchWalk::new(&opened.file);
         loop {
@@ -336,17 +342,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             } else if let Some(entry) = walk.next_entry() {
                 let entry = entry?;
                 if let Entry::Damage(damage) = &entry {
-                    if position > from {
-                        self.out.submit(stretch(from, position));
-                    }
+                    self.out.submit(stretch(from, position));
                     from = position + damage.size_in_bytes;
                     let behind = Resume::find(opened, &searched, from, next_base)?;
-                    let place = DamagedSegment {
-                        index: segment.index,
-                        base_offset: segment.base,
-                        file: &opened.name,
-                        size_in_bytes: size,
-                    };
                     let next_offset = folds.gaps.next_offset();
                     let finding = of_damage(damage, &self.start, &place, next_offset, behind);
                     folds.found.push(finding);
@@ -355,24 +353,20 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 folds.entry(at, &entry)?;
             } else {
                 // What a broker is still writing is no part of it.
-                if position > from {
-                    self.out.submit(stretch(from, position));
-                }
+                self.out.submit(stretch(from, position));
                 break;
             }
             batches += 1;
             if position - from.min(position) >= STRETCH_BYTES || batches >= STRETCH_BATCHES {
-                if position > from {
-                    self.out.submit(stretch(from, position));
-                    from = position;
-                }
+                self.out.submit(stretch(from, position));
+                from = from.max(position);
                 batches = 0;
                 self.hand_over(folds)?;
             } else if !folds.found.is_empty() || !folds.gap_findings.is_empty() {
                 // What is damaged before it is told first.
-                if position > from && folds.found.iter().any(Damaged::may_explain) {
+                if folds.found.iter().any(Damaged::may_explain) {
                     self.out.submit(stretch(from, position));
-                    from = position;
+                    from = from.max(position);
                 }
                 self.hand_over(folds)?;
             }

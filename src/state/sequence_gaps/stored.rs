@@ -1,5 +1,5 @@
-//! What of one producer lies in the log: the sequences of its current epoch, the offsets of its open
-//! transaction, its last few batches.
+//! What of one producer lies in the log: the sequences of its current epoch, the offsets of its
+//! open transaction, its last few batches.
 
 use super::OffsetsGone;
 use crate::state::producer_state_entry::{NUM_BATCHES_TO_RETAIN, ProducerSnapshotRow};

@@ -22,6 +22,9 @@ fn open(dir: &Path, write_buffer_bytes: usize) -> PartitionLog {
     PartitionLog::open(dir, config, Checkpointed::NEW, None, NOW_MS).unwrap()
 }
 
+/// A way to end with a log, or a segment of it.
+type End = fn(&mut PartitionLog);
+
 /// Appends a batch of one record; returns its bytes as they are to lie in the file.
 fn append(log: &mut PartitionLog, value_bytes: usize) -> Vec<u8> {
     let mut builder = RecordBatchBuilder::new(BatchSettings::default()).unwrap();
@@ -83,7 +86,7 @@ fn gathered_batches_are_in_the_file_once_they_are_too_many_or_asked_for() {
 
 #[test]
 fn gathered_batches_are_in_the_file_after_a_kill_a_close_a_roll_and_a_drop() {
-    let ends: [(&str, fn(&mut PartitionLog)); 3] = [
+    let ends: [(&str, End); 3] = [
         ("kill", |log| log.kill().unwrap()),
         ("close", |log| log.close().unwrap()),
         ("roll", |log| assert_eq!(log.roll().unwrap(), 1)),

@@ -348,6 +348,8 @@ pub(super) struct LazyIndex<I> {
     base_offset: i64,
     max_index_size: i32,
     index: Option<I>,
+    /// Whether recovery has made it, and nobody has used it since.
+    is_put_away: bool,
 }
 
 impl<I: Index> LazyIndex<I> {
@@ -358,6 +360,7 @@ impl<I: Index> LazyIndex<I> {
             base_offset,
             max_index_size,
             index: None,
+            is_put_away: false,
         }
     }
 
@@ -373,6 +376,7 @@ impl<I: Index> LazyIndex<I> {
                 self.base_offset,
                 self.max_index_size,
             )?;
+            self.is_put_away = false;
             return Ok(self.index.insert(index));
         }
         // The check above has been made; this arm opens nothing.
@@ -400,15 +404,18 @@ impl<I: Index> LazyIndex<I> {
         self.get()?.reset()
     }
 
-    /// Whether it is in memory.
-    pub(super) fn is_open(&self) -> bool {
-        self.index.is_some()
+    /// Whether recovery has made and trimmed it, and nobody has used it since.
+    pub(super) fn is_put_away(&self) -> bool {
+        self.is_put_away
     }
 
     /// Puts the index away until it is used again. For one that recovery has made and trimmed.
     pub(super) fn release(&mut self, from: &RecoveredFrom<'_>) -> Result<(), Error> {
         match self.index.take() {
-            Some(mut index) => index.settle(from),
+            Some(mut index) => {
+                self.is_put_away = true;
+                index.settle(from)
+            }
             None => Ok(()),
         }
     }

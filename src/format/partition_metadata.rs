@@ -37,7 +37,8 @@ impl PartitionMetadata {
         }
         // A line that has its two halves has an id that does not parse.
         let is_bad_id = error.field == "topic_id"
-            && matches!(&error.kind, DecodeErrorKind::Line { text, .. } if value_in(text).is_some());
+            && matches!(&error.kind, DecodeErrorKind::Line { text, .. }
+                if value_in(text).is_some());
         is_bad_id.then_some("IllegalArgumentException")
     }
 

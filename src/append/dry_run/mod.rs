@@ -190,7 +190,11 @@ fn load(
     options: &DryRunOptions,
 ) -> Result<PartitionLog, Error> {
     files.because("missing");
-    let config = options.config.clone();
+    // There is nothing to bring to the disk, and no index to be opened for it.
+    let config = LogConfig {
+        fsync: false,
+        ..options.config.clone()
+    };
     let files = files.clone();
     let now_ms = options.now_ms;
     let mut log = PartitionLog::open_in(files, &dir.path, config, checkpointed, None, now_ms)?;

@@ -207,10 +207,14 @@ impl LogSegment {
         self.time_index.get()?.resize_to_max()
     }
 
-    /// `LogSegment.flush`. The indexes are opened by it.
+    /// `LogSegment.flush`. The indexes are opened by it, and made if they are not there.
     pub(super) fn flush(&mut self, fsync: bool) -> Result<(), Error> {
-        self.offset_index.get()?;
-        self.time_index.get()?;
+        if !self.offset_index.is_put_away() {
+            self.offset_index.get()?;
+        }
+        if !self.time_index.is_put_away() {
+            self.time_index.get()?;
+        }
         if fsync {
             self.log.sync()?;
             self.offset_index.get()?.flush()?;
@@ -231,7 +235,7 @@ impl LogSegment {
     pub(super) fn close(&mut self) -> Result<(), Error> {
         // One that recovery has put away has this entry.
         if let Some(last) = self.index_rule.largest_timestamp()
-            && self.time_index.is_open()
+            && !self.time_index.is_put_away()
         {
             // Kafka swallows what goes wrong here.
             let _ = self.time_index.get()?.maybe_append(last, true);

@@ -409,7 +409,23 @@ fn transaction_indexes_that_do_not_fit() {
     bad.finds("corrupt", "txnindex-entry-surplus");
     let low = |bytes: &mut Vec<u8>| put(bytes, 34 + 26, 3i64.to_be_bytes());
     let bad = LogDir::transactions().edit(TXN_INDEX, low);
-    bad.finds("notable", "txnindex-stable-offset");
+    bad.finds("corrupt", "txnindex-stable-offset");
+    // The next transaction of another producer begins at 87, behind the other row's at 98.
+    let high = |bytes: &mut Vec<u8>| put(bytes, 34 + 26, 88i64.to_be_bytes());
+    let bad = LogDir::transactions().edit(TXN_INDEX, high);
+    assert_at(
+        &bad.finds_only("corrupt", "txnindex-stable-offset"),
+        TXN_INDEX,
+        34,
+    );
+    let of_a_follower = |bytes: &mut Vec<u8>| put(bytes, 26, 98i64.to_be_bytes());
+    let sound = LogDir::transactions().edit(TXN_INDEX, of_a_follower);
+    let rows = sound.verify();
+    assert!(
+        rows.iter()
+            .all(|row| row["kind"] != "txnindex-stable-offset"),
+        "{rows:#?}"
+    );
 }
 
 // State files

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::format::NO_TIMESTAMP;
 use crate::format::aborted_txn::AbortedTxn;
 use crate::format::leader_epoch_checkpoint::EpochEntry;
-use crate::state::ProducerStateEntry;
+use crate::state::{BatchMetadata, ProducerStateEntry};
 
 /// A producer the broker knows, with the keys of `kseg producers`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,21 +54,23 @@ pub struct Batch {
 impl From<&ProducerStateEntry> for Producer {
     fn from(entry: &ProducerStateEntry) -> Self {
         let last = entry.last_batch();
+        let first = entry.batch_metadata().next();
+        let sequences = |batch: Option<&BatchMetadata>| batch.and_then(BatchMetadata::sequences);
         let known = |value: i32| (value >= 0).then_some(value);
         Self {
             producer_id: entry.producer_id(),
             producer_epoch: Some(entry.producer_epoch()).filter(|it| *it >= 0),
             coordinator_epoch: known(entry.coordinator_epoch()),
-            first_sequence: last.and(known(entry.first_sequence())),
-            last_sequence: last.and(known(entry.last_sequence())),
+            first_sequence: sequences(first).map(|(first, _)| first),
+            last_sequence: sequences(last).map(|(_, last)| last),
             last_offset: last.map(|batch| batch.last_offset),
             last_timestamp: Some(entry.last_timestamp()).filter(|it| *it != NO_TIMESTAMP),
             current_txn_first_offset: entry.current_txn_first_offset(),
             batch_metadata: entry
                 .batch_metadata()
                 .map(|batch| Batch {
-                    first_seq: known(batch.first_sequence()),
-                    last_seq: known(batch.last_sequence),
+                    first_seq: batch.sequences().map(|(first, _)| first),
+                    last_seq: batch.sequences().map(|(_, last)| last),
                     first_offset: batch.first_offset(),
                     last_offset: batch.last_offset,
                     offset_delta: batch.offset_delta,

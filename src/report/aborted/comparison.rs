@@ -19,6 +19,18 @@ const STARTS_LATE: &str = "txnindex-entry-starts-late";
 const TORN: &str = "txnindex-entry-torn";
 const UNREADABLE: &str = "txnindex-entry-unreadable";
 
+/// A row of an index, and what the log gives in its place.
+pub(in crate::report) struct RowPair {
+    /// Place of the segment in `PartitionDir::segments`.
+    pub(in crate::report) segment: usize,
+    /// The index.
+    pub(in crate::report) file: String,
+    /// Where the row lies in it.
+    pub(in crate::report) position: u64,
+    pub(in crate::report) in_index: AbortedTxnRow,
+    pub(in crate::report) in_log: AbortedTxnRow,
+}
+
 /// Compares the `.txnindex` files with the transactions of the log, segment by segment, for whoever
 /// walks the entries.
 pub(in crate::report) struct Comparison<'a> {
@@ -218,6 +230,20 @@ impl<'a> Comparison<'a> {
             reason,
             ..Found::default()
         });
+    }
+
+    /// The aborted transaction that has just ended, by the index and by the log; `None` if none has
+    /// or its row is not there.
+    pub(in crate::report) fn last_pair(&self) -> Option<RowPair> {
+        let last = self.segment.found.last()?;
+        let (in_index, in_log) = last.in_index.zip(last.in_log)?;
+        Some(RowPair {
+            segment: self.segment.index,
+            file: self.segment.file.clone(),
+            position: in_index.position,
+            in_index: in_index.row,
+            in_log: in_log.row,
+        })
     }
 
     #[inline]

@@ -16,7 +16,7 @@ use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 
-pub(super) use comparison::Comparison;
+pub(super) use comparison::{Comparison, RowPair};
 pub use invisible::{AbortedFrom, Invisible, OffsetRun, SegmentShare, invisible};
 pub use row::AbortedRow;
 pub use statistics::{AbortedResult, AbortedStatistics, aborted_statistics};

@@ -177,8 +177,8 @@ impl<'d> GapFold<'d> {
         Ok(fold)
     }
 
-    /// Leaves out offsets of control records and of aborted transactions: they are in every log with
-    /// transactions, and as they should be.
+    /// Leaves out offsets of control records and of aborted transactions: they are in every log
+    /// with transactions, and as they should be.
     pub(super) fn without_unread(mut self) -> Self {
         self.tells_unread = false;
         self

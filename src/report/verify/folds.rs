@@ -6,6 +6,8 @@ use super::leader_epochs::EpochCheck;
 use super::markers::{BatchAt, MarkerCheck};
 use super::sequences::Compaction;
 use super::snapshots::SnapshotCheck;
+use super::stable_offsets::StableOffsetCheck;
+use super::start::Start;
 use super::transactions::of_missing_marker;
 use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
@@ -24,6 +26,10 @@ pub(super) struct Folds<'a> {
     pub(super) epochs: EpochCheck,
     pub(super) snapshots: SnapshotCheck<'a>,
     pub(super) markers: MarkerCheck<'a>,
+    pub(super) stable_offsets: StableOffsetCheck,
+    /// Whether nothing was taken from the front of the log.
+    pub(super) begins_at_zero: bool,
+    pub(super) start: Start,
     pub(super) found: Vec<Finding>,
 }
 
@@ -61,6 +67,11 @@ impl Folds<'_> {
         }
         if self.markers.wants(batch.header) {
             self.check_marker(at, batch, marker);
+        }
+        if self.stable_offsets.is_waiting() {
+            let manager = self.transactions.fold.manager();
+            self.stable_offsets
+                .batch(batch.header, manager, &mut self.found);
         }
         Ok(())
     }
@@ -107,6 +118,14 @@ impl Folds<'_> {
             let missing = txn.missing_markers.iter();
             self.found
                 .extend(missing.map(|it| of_missing_marker(producer, it)));
+            if ended.aborted.is_some()
+                && let Some(pair) = self.transactions.last_pair()
+                && pair.in_index.last_stable_offset != pair.in_log.last_stable_offset
+            {
+                let has_all = self.begins_at_zero && !self.has_holes();
+                self.stable_offsets
+                    .row(pair, has_all, &self.start, &mut self.found);
+            }
         }
     }
 

@@ -32,6 +32,7 @@ mod segment;
 mod sequences;
 mod snapshot_entries;
 mod snapshots;
+mod stable_offsets;
 mod start;
 mod topic_ids;
 mod transactions;

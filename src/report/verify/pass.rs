@@ -22,6 +22,7 @@ use super::resume::{Resume, Searched};
 use super::segment::{SegmentWalk, overlap};
 use super::sequences::{Compaction, of_gap};
 use super::snapshots::{LogEnds, SnapshotCheck};
+use super::stable_offsets::StableOffsetCheck;
 use super::start::Start;
 use super::transactions::{of_aborted, of_open};
 use crate::format::internal_topic::InternalTopic;
@@ -104,6 +105,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             epochs: EpochCheck::default(),
             snapshots: SnapshotCheck::new(dir, io, self.is_live()),
             markers: MarkerCheck::new(dir, self.options.coordinators.as_deref(), log_start),
+            stable_offsets: StableOffsetCheck::default(),
+            begins_at_zero: log_start == 0 && !is_seeded,
+            start: self.start,
             found,
         };
         let mut walked = Walked::default();
@@ -393,8 +397,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             transactions,
             epochs,
             snapshots,
-            markers: _,
             mut found,
+            ..
         } = folds;
         dir.check_not_cut()?;
         let log_end = gaps.finish(&mut gap_findings)?.log_end_offset;

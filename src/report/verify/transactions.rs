@@ -172,9 +172,7 @@ pub(super) fn of_aborted(
         .segments
         .partition_point(|segment| segment.base_offset <= last);
     let segment = behind.saturating_sub(1);
-    let Some(name) = row.finding else {
-        return stable_offset(row, segment, start);
-    };
+    let name = row.finding?;
     let shown = if row.exposed_records > 0 {
         format!("; rolled back and shown: {}", row.exposed_records)
     } else if row.hidden_records > 0 {
@@ -208,23 +206,6 @@ pub(super) fn of_aborted(
         },
         next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
         ..of_row(row, severity, kind, format!("{why}{shown}"))
-    })
-}
-
-/// A row may have been written by a follower, whose last stable offset is higher than the leader's
-/// was; it is never lower.
-fn stable_offset(row: &AbortedRow<'_>, segment: usize, start: &Start) -> Option<Finding> {
-    let (found, expected) = row.last_stable_offset.zip(row.log_last_stable_offset)?;
-    (row.in_index && row.in_log && found < expected).then(|| Finding {
-        expected: Some(expected.to_string()),
-        found: Some(found.to_string()),
-        broker_action: start.index(segment).to_owned(),
-        ..of_row(
-            row,
-            Severity::Notable,
-            Kind::TxnindexStableOffset,
-            format!("last stable offset is {found}, the log gives {expected}"),
-        )
     })
 }
 

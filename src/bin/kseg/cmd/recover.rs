@@ -18,7 +18,6 @@ use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs, PartitionInput, stopped_cleanly};
 use crate::new_folder::{NewFolder, refuse_to_write_beside_the_log, straight_into_folder};
 use crate::render::json::JsonRows;
-use crate::render::recover_outages::headline;
 use crate::render::recover_table::RecoverTable;
 
 /// Show what a broker would do with a directory at its start, without doing it
@@ -169,7 +168,11 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
 /// Says beside JSON what a table says first.
 fn tell(obstacles: &StartObstacles, context: &Context) {
     for obstacle in obstacles.iter() {
-        let what = headline(obstacle.stops_broker);
+        let what = if obstacle.stops_broker {
+            "the broker does not start"
+        } else {
+            "the log directory goes offline"
+        };
         context.warn(&format!("{}: {what}: {}", obstacle.path, obstacle.message));
         context.hint(obstacle.next_step);
     }

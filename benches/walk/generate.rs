@@ -10,7 +10,8 @@
 //! | `zstd-0`  | 128 MiB: the same                                                             |
 //!
 //! Every segment has its `.index` and `.timeindex`, an entry every 4096 bytes as a broker writes
-//! them. There are no `.snapshot` and `.txnindex` files.
+//! them, and `txn-0` its `.txnindex`, without which it would be a damaged log. There are no
+//! `.snapshot` files.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -23,6 +24,10 @@ use kseg::format::record_batch::{
     Attributes, CompressionType, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatchFields,
     RecordBatchHeader,
 };
+use kseg::log::Io;
+use kseg::log::checkpoints::CheckpointedOffsets;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::report::rebuild::{RebuildOptions, SideFileKind, SnapshotsAt, rebuild};
 
 use crate::Result;
 
@@ -113,7 +118,28 @@ pub(crate) fn all(folder: &Path, divisor: u64) -> Result<()> {
         let partition = folder.join(shape.name);
         fs::create_dir_all(&partition)?;
         Partition::new(shape).write(&partition, shape.segment_bytes / divisor)?;
+        if shape.is_transactional {
+            write_txn_indexes(&partition)?;
+        }
     }
+    Ok(())
+}
+
+fn write_txn_indexes(partition: &Path) -> Result<()> {
+    let options = RebuildOptions {
+        io: Io::Mmap,
+        from_scratch: true,
+        expiration: None,
+        index_interval_bytes: INDEX_INTERVAL_BYTES,
+        snapshots_at: SnapshotsAt::BasesAndEnd,
+    };
+    let dir = PartitionDir::open(partition)?;
+    rebuild(&dir, CheckpointedOffsets::default(), options, |file| {
+        if file.kind == SideFileKind::TxnIndex {
+            fs::write(partition.join(file.kind.file_name(file.offset)), file.bytes)?;
+        }
+        Ok::<_, Box<dyn std::error::Error>>(())
+    })?;
     Ok(())
 }
 

@@ -40,6 +40,32 @@ fn warnings(row: &Value) -> String {
         .join("\n")
 }
 
+/// A broker under KRaft serves no partition that has data and no topic id
+/// (`LogManager.isStrayKraftReplica`).
+#[test]
+fn a_partition_without_its_topic_id_is_set_aside() {
+    let data = copy_of("s02-txn-tv2/data");
+    let partition = data.path().join("tx-1");
+    fs::remove_file(partition.join("partition.metadata")).unwrap();
+    for start in ["clean", "unclean"] {
+        let run = start_of(start, &partition);
+        assert_eq!(run.status, Some(1), "{}", run.table);
+        assert!(warnings(&run.rows[0]).contains("-stray"));
+        assert!(
+            run.table.contains("takes for strays: tx-1"),
+            "{}",
+            run.table
+        );
+        let sound = start_of(start, &data.path().join("tx-0"));
+        assert_eq!(sound.status, Some(0), "{}", sound.table);
+    }
+    // Nothing tells of KRaft, as in a log directory of a broker with ZooKeeper.
+    let properties = data.path().join("meta.properties");
+    let text = fs::read_to_string(&properties).unwrap();
+    fs::write(&properties, text.replace("version=1", "version=0")).unwrap();
+    assert_eq!(start_of("clean", &partition).status, Some(0));
+}
+
 /// A clean start leaves a torn batch where it is, and the broker appends at the end of the file; an
 /// unclean one cuts it off.
 #[test]

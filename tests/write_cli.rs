@@ -364,7 +364,7 @@ fn what_a_killed_run_left_is_named() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains(
-            "holds .kseg-write-incomplete, left by a run that was killed: remove it first",
+            "holds .kseg-write-incomplete, of a run that was killed or is still at work: remove it if none is",
         ));
 }
 
@@ -493,7 +493,7 @@ fn directory_comes_into_being_whole() {
             run.code(code)
         };
         run(2).stderr(predicate::str::contains(
-            "kseg-write-incomplete, left by a run that was killed: remove it first",
+            "kseg-write-incomplete, of a run that was killed or is still at work: remove it if none is",
         ));
         fs::remove_dir_all(&staging).unwrap();
         let _ = run(0);

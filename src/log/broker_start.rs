@@ -12,8 +12,9 @@ use super::Io;
 use super::checkpoints::Checkpoints;
 use super::log_dir::{LogDir, LogPath, folder_above};
 use super::mapped_file::MappedFile;
+use super::partition_dir::PartitionDir;
 use crate::error::DecodeError;
-use crate::format::file_name::{LogDirFileName, PartitionDirName, PartitionDirStatus};
+use crate::format::file_name::{LogDirFileName, LogFileKind, PartitionDirName, PartitionDirStatus};
 use crate::format::internal_topic::InternalTopic;
 use crate::format::meta_properties::MetaProperties;
 
@@ -52,6 +53,26 @@ impl BrokerNode {
 #[must_use]
 pub fn is_under_kraft(path: &Path, io: Io) -> bool {
     meta_properties(path, io).is_some_and(|it| it.version > 0)
+}
+
+/// Whether a broker takes a live partition for a stray, renames its directory at any start and
+/// serves none of it: under KRaft, one with data and without `partition.metadata`, which a broker
+/// writes before the first batch (`LogManager.isStrayKraftReplica`, `UnifiedLog.append`).
+#[must_use]
+pub fn is_taken_for_stray(dir: &PartitionDir, io: Io) -> bool {
+    let is_live = dir.status() == Some(&PartitionDirStatus::Live);
+    // The quorum loads it and not the log manager.
+    let is_of_quorum = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
+    let begins_at = dir.segments.first().map_or(0, |first| first.base_offset);
+    // An empty one may be without it after a crash.
+    let had_data = dir.size_in_bytes() > 0 || begins_at > 0;
+    if !is_live || is_of_quorum || !had_data || !dir.is_whole {
+        return false;
+    }
+    // It may have been written while the directory was listed.
+    let name = LogFileKind::PartitionMetadata.to_string();
+    folder_above(&dir.path).is_some_and(|above| is_under_kraft(&above, io))
+        && !dir.path.join(name).exists()
 }
 
 fn meta_properties(path: &Path, io: Io) -> Option<MetaProperties> {

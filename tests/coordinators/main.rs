@@ -56,6 +56,67 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
+/// Who ends a transaction is not known from a state log that has lost records: it is no orphan.
+#[test]
+fn a_state_log_that_was_cut_makes_no_orphans() {
+    let copy = tempfile::tempdir().unwrap();
+    folders::copy(&root().join("fixtures/s02-txn-tv2/data"), copy.path());
+    let classes = || {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(["txns", "--state", "open", "-o", "ndjson"])
+            .arg(copy.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let rows: Vec<Value> = rows.collect();
+        assert!(!rows.is_empty());
+        let classes = rows.iter().map(|row| row["class"].as_str().unwrap());
+        classes.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(classes().iter().all(|class| class == "ongoing"));
+    for partition in ["__transaction_state-0", "__transaction_state-1"] {
+        for entry in fs::read_dir(copy.path().join(partition)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|it| it == "log") {
+                fs::write(path, "").unwrap();
+            }
+        }
+    }
+    let classes = classes();
+    let unknown = "unknown: not all of __transaction_state is here";
+    assert!(classes.iter().all(|class| class == unknown), "{classes:?}");
+}
+
+/// A commit whose marker was cut off here looks like a transaction that hangs.
+#[test]
+fn no_abort_is_advised_where_a_commit_may_have_lost_its_marker() {
+    let copy = tempfile::tempdir().unwrap();
+    folders::copy(&root().join("fixtures/s02-txn-tv2/data"), copy.path());
+    // The last batch is the marker, of offset 172, of the transaction at 168.
+    let log = copy.path().join("tx-1/00000000000000000165.log");
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&log, &bytes[..bytes.len() - 50]).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["txns", "--state", "open"])
+        .arg(copy.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let paragraphs: Vec<&str> = text.split("\n\n").collect();
+    let of = |command: &str| paragraphs.iter().find(|it| it.contains(command)).unwrap();
+    let commit = of("--topic tx --partition 1 --start-offset 168");
+    assert!(
+        commit.starts_with("the marker of these may be missing"),
+        "{text}"
+    );
+    let ongoing = of("--topic tx --partition 1 --start-offset 157");
+    assert!(
+        ongoing.starts_with("their coordinator is still to end these"),
+        "{text}"
+    );
+}
+
 /// Log directories with the answers of the live broker about transactional ids.
 fn live_answers() -> Vec<(PathBuf, Value)> {
     let mut all = Vec::new();

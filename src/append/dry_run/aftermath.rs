@@ -8,6 +8,7 @@ use super::row::LeftOpen;
 use super::{DryRun, DryRunOptions, as_files_error, reference};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
+use crate::log::broker_start::is_taken_for_stray;
 use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
 use crate::log::partition_dir::PartitionDir;
 
@@ -31,10 +32,24 @@ impl DryRun {
         if !self.row.loads || self.row.status == Some("delete") {
             return Ok(());
         }
+        self.warn_of_stray(dir, options);
         self.warn_of_torn_tail();
         self.warn_below_high_watermark(dir, checkpoints.high_watermark, options);
         self.find_left_open(dir, gone, options)?;
         self.find_last_copies(checkpoints)
+    }
+
+    /// What the start does once all partitions are loaded (`LogManager.loadLogs`).
+    fn warn_of_stray(&mut self, dir: &PartitionDir, options: &DryRunOptions) {
+        self.row.is_stray = is_taken_for_stray(dir, options.io);
+        if self.row.is_stray {
+            self.row.warnings.push(
+                "partition.metadata is not there: the broker renames the directory to ...-stray \
+                 and serves none of it; write the file before the start, kseg ls on another \
+                 replica shows the topic id"
+                    .to_owned(),
+            );
+        }
     }
 
     /// Appends go to the end of the file, whatever is there (`FileRecords.append`).

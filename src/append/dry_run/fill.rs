@@ -61,6 +61,7 @@ impl RecoverRow {
                 })
                 .collect(),
             warnings: Vec::new(),
+            is_stray: false,
         }
     }
 

@@ -107,6 +107,9 @@ pub struct RecoverRow {
     pub files_after_start: Vec<FileSize>,
     /// What an operator should know.
     pub warnings: Vec<String>,
+    /// Whether the broker sets the directory aside and serves none of it; the warnings say so.
+    #[serde(skip)]
+    pub is_stray: bool,
 }
 
 /// Why a partition does not come up.
@@ -300,6 +303,7 @@ impl RecoverRow {
         !self.loads
             || self.loses_data
             || self.torn_tail_bytes > 0
+            || self.is_stray
             || self.losses.acknowledged_from.is_some()
     }
 }

@@ -44,7 +44,7 @@ impl OutputDir {
                 if entries.next().is_some() {
                     let kind = io::ErrorKind::DirectoryNotEmpty;
                     let message = if dir.join(STAGING).exists() {
-                        left_by_a_killed_run(STAGING)
+                        of_another_run(STAGING)
                     } else {
                         "is not empty".to_owned()
                     };
@@ -73,6 +73,11 @@ impl OutputDir {
         let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
             return Ok(None);
         };
+        let above = if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        };
         if is_there && !can_be_replaced(dir) {
             return Ok(None);
         }
@@ -86,7 +91,7 @@ impl OutputDir {
         match fs::create_dir(&staging) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let message = left_by_a_killed_run(&staging_name.to_string_lossy());
+                let message = of_another_run(&staging_name.to_string_lossy());
                 return Err(Error::io(above, io::Error::new(error.kind(), message)));
             }
             // An empty directory can be written to even where the folder above cannot.
@@ -183,8 +188,8 @@ impl OutputDir {
     }
 }
 
-fn left_by_a_killed_run(name: &str) -> String {
-    format!("holds {name}, left by a run that was killed: remove it first")
+fn of_another_run(name: &str) -> String {
+    format!("holds {name}, of a run that was killed or is still at work: remove it if none is")
 }
 
 /// Whether another directory can be renamed over this empty one: not if a file system is mounted

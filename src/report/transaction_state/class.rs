@@ -64,6 +64,26 @@ impl TransactionClass {
         )
     }
 
+    /// Whether nothing tells that the transaction was not ended: the producer's last one was
+    /// committed, and a marker that was lost here looks the same; or not all of the coordinators'
+    /// log is at hand.
+    #[must_use]
+    pub fn may_have_ended(self) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::OtherTransaction(epoch, TransactionState::CompleteCommit) => {
+                epoch != EpochIs::Older
+            }
+            Self::Ongoing
+            | Self::PreparedCommit
+            | Self::PreparedAbort
+            | Self::IdUnknown
+            | Self::OtherProducerId
+            | Self::OtherTransaction(..)
+            | Self::PartitionNotListed(_) => false,
+        }
+    }
+
     /// Of the record with the transaction's producer id. `is_listed`: whether the partition is
     /// among those of the record.
     pub(super) fn of(metadata: &TransactionMetadata, producer_epoch: i16, is_listed: bool) -> Self {

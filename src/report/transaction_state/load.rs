@@ -82,7 +82,9 @@ impl TransactionStates {
                 }
                 InternalEntry::Record(..) | InternalEntry::Control(_) => Ok(()),
             })?;
-            states.unread.extend(records.into_unread());
+            let unread = records.into_unread();
+            states.is_cut |= replica.is_cut || unread.is_some();
+            states.unread.extend(unread);
         }
         states.by_producer_id = states
             .live
@@ -155,6 +157,8 @@ struct Replica {
     log_start_offset: i64,
     /// Leader epoch and last offset of its last batch.
     end: (i32, i64),
+    /// Whether it ends below its checkpointed high watermark: records that were there are not.
+    is_cut: bool,
 }
 
 /// The copy of each partition that counts.
@@ -178,9 +182,12 @@ fn replicas(log_dirs: &[PathBuf], io: Io) -> Result<BTreeMap<i32, Replica>, Erro
             };
             let checkpoints = checkpoints.get_or_insert_with(|| Checkpoints::read(path, io));
             let offsets = checkpoints.of(topic, name.partition);
+            let end = end(&dir, io)?;
+            let high_watermark = offsets.high_watermark;
             let replica = Replica {
                 log_start_offset: log_start_offset(first.base_offset, offsets),
-                end: end(&dir, io)?,
+                end,
+                is_cut: high_watermark.is_some_and(|it| it > end.1.saturating_add(1)),
                 dir,
             };
             match replicas.get(&name.partition) {

@@ -32,6 +32,8 @@ pub struct TransactionStates {
     /// The last id that any record, live or not, names with a producer id.
     seen: HashMap<i64, Arc<str>>,
     partitions: BTreeSet<i32>,
+    /// Whether a partition ends below its high watermark, or what is in it cannot be read.
+    is_cut: bool,
     unread: Vec<UnreadRecords>,
 }
 
@@ -98,7 +100,7 @@ impl TransactionStates {
         let class = match (transactional_id, metadata) {
             (Some(_), Some(_)) => TransactionClass::OtherProducerId,
             (Some(_), None) => TransactionClass::IdUnknown,
-            (None, _) if self.looks_whole() => TransactionClass::IdUnknown,
+            (None, _) if self.looks_whole() && !self.is_cut => TransactionClass::IdUnknown,
             (None, _) => TransactionClass::Unknown,
         };
         Joined {

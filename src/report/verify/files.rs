@@ -7,10 +7,8 @@ use super::index_findings::IndexContext;
 use super::kind::Kind;
 use super::start::{Start, does_not_load};
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
-use crate::format::internal_topic::InternalTopic;
 use crate::format::partition_metadata::PartitionMetadata;
-use crate::log::broker_start::is_under_kraft;
-use crate::log::log_dir::folder_above;
+use crate::log::broker_start::is_taken_for_stray;
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
 
@@ -209,24 +207,9 @@ pub(super) fn check_partition_metadata(
     Ok(())
 }
 
-/// A broker under KRaft writes the file before the first batch (`UnifiedLog.append`), so only an
-/// empty partition may be without it after a crash. One without it is taken for a stray, whatever
-/// it holds (`LogManager.isStrayKraftReplica`).
 fn no_partition_metadata(dir: &PartitionDir, io: Io) -> Option<Finding> {
-    let is_live = dir.status() == Some(&PartitionDirStatus::Live);
-    // The quorum loads it and not the log manager.
-    let is_of_quorum = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
-    let begins_at = dir.segments.first().map_or(0, |first| first.base_offset);
-    let had_data = dir.size_in_bytes() > 0 || begins_at > 0;
-    if !is_live || is_of_quorum || !had_data || !dir.is_whole {
-        return None;
-    }
-    let name = LogFileKind::PartitionMetadata.to_string();
-    // It may have been written while the directory was listed.
-    let is_missing =
-        is_under_kraft(&folder_above(&dir.path)?, io) && !dir.path.join(&name).exists();
-    is_missing.then(|| Finding {
-        file: Some(name),
+    is_taken_for_stray(dir, io).then(|| Finding {
+        file: Some(LogFileKind::PartitionMetadata.to_string()),
         expected: Some("the id of the topic, written before the first batch".to_owned()),
         found: Some("no file".to_owned()),
         broker_action: "any start renames the directory to ...-stray: none of it is served, and \

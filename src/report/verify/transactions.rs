@@ -87,6 +87,9 @@ fn next_step(row: &TxnRow<'_>, class: Option<TransactionClass>) -> Option<String
         Some(class) if class.is_in_hand() => {
             format!("{more}; its coordinator is going to end it, an abort would cut in")
         }
+        Some(class) if class.may_have_ended() => format!(
+            "{more}; its marker may be missing here: only if no other replica has one: {command}"
+        ),
         Some(class) if class.is_orphan() => format!("{more}; nobody is going to end it: {command}"),
         Some(_) | None => format!("{more}; if nobody will end it: {command}"),
     })

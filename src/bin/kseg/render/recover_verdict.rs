@@ -38,6 +38,7 @@ impl<'a> Verdict<'a> {
         }
         [
             self.outage(),
+            self.strays(),
             self.losses(),
             self.acknowledged(),
             self.torn(),
@@ -53,7 +54,7 @@ impl<'a> Verdict<'a> {
         if warned.is_empty() {
             let start = self.picked.map(|it| format!(" {}", it.name()));
             return format!(
-                "safe to start{}: nothing is lost",
+                "safe to start{}: nothing is lost by it; kseg verify tells what is gone already",
                 start.unwrap_or_default()
             );
         }
@@ -73,6 +74,17 @@ impl<'a> Verdict<'a> {
         let what = headline(errors.any(|it| it.stops_broker));
         let come = if failed.len() == 1 { "does" } else { "do" };
         Some(format!("{what}: {} {come} not come up", listed(&failed)))
+    }
+
+    fn strays(&self) -> Option<String> {
+        let strays = self.names(|row| row.is_stray);
+        (!strays.is_empty()).then(|| {
+            let starting = self.starting();
+            format!(
+                "{starting} serves none of what it takes for strays: {}",
+                listed(&strays)
+            )
+        })
     }
 
     fn losses(&self) -> Option<String> {

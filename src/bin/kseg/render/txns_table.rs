@@ -39,7 +39,28 @@ struct OpenLine {
     command: Option<String>,
     /// Who has it and what the coordinator says, before the command.
     standing: Option<String>,
-    is_in_hand: bool,
+    advice: Advice,
+}
+
+/// What is said of ending an open transaction by hand.
+#[derive(Clone, Copy)]
+enum Advice {
+    /// Nobody else is going to.
+    Abort,
+    /// It may have ended, or who has it is not known.
+    Look,
+    /// Its coordinator is going to.
+    Wait,
+}
+
+impl Advice {
+    fn on(class: Option<TransactionClass>) -> Self {
+        match class {
+            Some(class) if class.is_in_hand() => Self::Wait,
+            Some(class) if class.may_have_ended() => Self::Look,
+            Some(_) | None => Self::Abort,
+        }
+    }
 }
 
 /// Open transactions by who is going to end them.
@@ -195,13 +216,14 @@ impl Totals {
         let mut notes = Vec::new();
         let mut to_abort = Vec::new();
         let mut in_hand = Vec::new();
+        let mut unsure = Vec::new();
         for line in std::mem::take(&mut self.open_lines) {
             table.row(line.cells);
             notes.extend(line.notes);
-            let commands = if line.is_in_hand {
-                &mut in_hand
-            } else {
-                &mut to_abort
+            let commands = match line.advice {
+                Advice::Wait => &mut in_hand,
+                Advice::Look => &mut unsure,
+                Advice::Abort => &mut to_abort,
             };
             if let Some(command) = line.command {
                 commands.extend(line.standing);
@@ -222,6 +244,13 @@ impl Totals {
             paragraph(out, style, ["", ""], line)?;
         }
         print_commands("to abort, oldest first:", &to_abort, out)?;
+        print_commands(
+            &style.bad(
+                "the marker of these may be missing here; to abort only if no replica has it:",
+            ),
+            &unsure,
+            out,
+        )?;
         print_commands(
             &style.bad(
                 "their coordinator is still to end these; to abort only if it is known not to:",
@@ -329,7 +358,7 @@ fn open_line(name: &str, row: &TxnRow<'_>, clock_ms: i64) -> OpenLine {
             .collect(),
         command: row.abort_command.clone(),
         standing: standing(row),
-        is_in_hand: row.class.is_some_and(TransactionClass::is_in_hand),
+        advice: Advice::on(row.class),
     }
 }
 

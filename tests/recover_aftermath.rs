@@ -66,6 +66,30 @@ fn a_partition_without_its_topic_id_is_set_aside() {
     assert_eq!(start_of("clean", &partition).status, Some(0));
 }
 
+/// A directory to be deleted is loaded and never written to: Kafka makes a `.log` in it where there
+/// is none, and no index of that.
+#[test]
+fn no_index_is_made_in_a_directory_to_be_deleted() {
+    let data = copy_of("incidents/directory-names/data");
+    let mut dirs = fs::read_dir(data.path())
+        .unwrap()
+        .map(|it| it.unwrap().path());
+    let dir = dirs
+        .find(|path| path.to_str().unwrap().ends_with("-delete"))
+        .unwrap();
+    for extension in ["log", "index", "timeindex"] {
+        for path in files(&dir, extension) {
+            let aside = format!("{}.deleted", path.display());
+            fs::rename(&path, aside).unwrap();
+        }
+    }
+    let run = start_of("unclean", &dir);
+    let actions = run.rows[0]["actions"].as_array().unwrap();
+    let made: Vec<&Value> = actions.iter().filter(|it| it["kind"] == "make").collect();
+    let names: Vec<&str> = made.iter().map(|it| it["file"].as_str().unwrap()).collect();
+    assert_eq!(names, ["00000000000000000000.log"]);
+}
+
 /// A clean start leaves a torn batch where it is, and the broker appends at the end of the file; an
 /// unclean one cuts it off.
 #[test]

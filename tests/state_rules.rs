@@ -393,3 +393,44 @@ proptest! {
         prop_assert_eq!(direct.map_end_offset(), appended.map_end_offset());
     }
 }
+
+/// `ProducerAppendInfo.append` takes the time of a marker's record, of a data batch its
+/// maxTimestamp. Kafka's own loading of a batch with a bit of maxTimestamp flipped gave this.
+#[test]
+fn a_markers_time_is_that_of_its_record() {
+    let time = |attributes: i16| {
+        let fields = RecordBatchFields {
+            base_offset: 0,
+            batch_length: 66,
+            partition_leader_epoch: 0,
+            magic: MAGIC_V2,
+            crc: 0,
+            attributes: Attributes(attributes),
+            last_offset_delta: 0,
+            base_timestamp: 5,
+            max_timestamp: 9,
+            producer_id: 7,
+            producer_epoch: 0,
+            base_sequence: if attributes & Attributes::CONTROL_FLAG_MASK == 0 {
+                0
+            } else {
+                -1
+            },
+            records_count: 1,
+        };
+        let is_marker = attributes & Attributes::CONTROL_FLAG_MASK != 0;
+        let marker = is_marker.then_some(EndTransactionMarker {
+            control_type: ControlRecordType::COMMIT,
+            coordinator_epoch: 0,
+        });
+        let mut manager = ProducerStateManager::default();
+        recover_batch(&mut manager, &fields.into(), marker).unwrap();
+        manager.last_entry(7).unwrap().last_timestamp()
+    };
+    let marker = Attributes::TRANSACTIONAL_FLAG_MASK | Attributes::CONTROL_FLAG_MASK;
+    assert_eq!(time(marker), 5);
+    assert_eq!(time(0), 9);
+    // With log append time, and with a delete horizon in the place of baseTimestamp.
+    assert_eq!(time(marker | Attributes::TIMESTAMP_TYPE_MASK), 9);
+    assert_eq!(time(marker | Attributes::DELETE_HORIZON_FLAG_MASK), 9);
+}

@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::transactions::{CompletedTxn, TxnMetadata};
 use super::verification_state::VerificationStateEntry;
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
-use crate::format::record_batch::{RecordBatchHeader, increment_sequence};
+use crate::format::record_batch::{RecordBatchHeader, TimestampType, increment_sequence};
 use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE};
 
 /// What the sequence check needs of the state before the append.
@@ -88,8 +88,8 @@ impl ProducerAppendInfo {
     /// Checks a batch and takes it in (`ProducerAppendInfo.append`).
     ///
     /// `marker` is what the first record of a control batch says. An empty control batch, which
-    /// the cleaner leaves, has none and changes nothing. A marker's time is taken from the header:
-    /// the one record of a marker has the batch's largest timestamp.
+    /// the cleaner leaves, has none and changes nothing. A marker's time is that of its record,
+    /// which the header gives.
     ///
     /// `first_offset_metadata` is the batch's place in the log, where it is known.
     ///
@@ -404,9 +404,21 @@ impl EndTxnMarkerAppend {
             marker,
             producer_epoch: header.producer_epoch(),
             offset: header.base_offset(),
-            timestamp: header.max_timestamp(),
+            timestamp: record_timestamp(header),
             transaction_version,
         }
+    }
+}
+
+/// The time of a marker's record, which is what `ProducerAppendInfo.append` takes. Brokers write it
+/// with a delta of 0; behind a delete horizon the delta counts from there and gives maxTimestamp.
+fn record_timestamp(header: &RecordBatchHeader) -> i64 {
+    let attributes = header.attributes();
+    if attributes.timestamp_type() == TimestampType::CreateTime && !attributes.has_delete_horizon()
+    {
+        header.base_timestamp()
+    } else {
+        header.max_timestamp()
     }
 }
 

@@ -232,7 +232,10 @@ impl DryRun {
             self.row.last_stable_offset_at_start = Some(offsets.last_stable_offset());
         }
         log.update_high_watermark(log.log_end_offset().max(0))?;
-        self.row.torn_tail_bytes = log.log.active()?.bytes_behind_last_batch()?;
+        // In a directory to be deleted nothing is written, and the look would make its index.
+        if self.row.status != Some("delete") {
+            self.row.torn_tail_bytes = log.log.active()?.bytes_behind_last_batch()?;
+        }
         self.row.fill(log)
     }
 

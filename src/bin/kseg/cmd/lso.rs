@@ -203,6 +203,9 @@ fn standing(held: &HeldBy) -> Option<String> {
             time(at)
         ),
         (true, None) => "; its coordinator is still to write the marker".to_owned(),
+        (false, _) if class.is_orphan() && class.may_have_ended() => {
+            "; its marker may be missing here: look at another replica before an abort".to_owned()
+        }
         (false, _) => String::new(),
     };
     Some(format!("{id}: {class}{advice}"))

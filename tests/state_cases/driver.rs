@@ -272,7 +272,9 @@ impl Driver {
             "producerId": spec["producerId"], "producerEpoch": int(spec, "producerEpoch", 0)});
         let mut fields = self.data_header(&data, base_offset, false).fields();
         fields.attributes.0 |= Attributes::CONTROL_FLAG_MASK;
-        fields.max_timestamp = int(spec, "timestamp", self.now);
+        // Its one record has a delta of 0.
+        fields.base_timestamp = int(spec, "timestamp", self.now);
+        fields.max_timestamp = fields.base_timestamp;
         if log_append_time {
             fields.max_timestamp = self.now;
         }

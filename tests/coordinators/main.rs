@@ -56,18 +56,29 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
+/// A copy of a log directory with two open transactions, to be changed.
+fn copy_with_open_transactions() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    folders::copy(&root().join("fixtures/s02-txn-tv2/data"), copy.path());
+    copy
+}
+
+/// What `txns` prints of the open transactions.
+fn open_transactions(path: &Path, format: &str) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["txns", "--state", "open", "-o", format])
+        .arg(path)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Who ends a transaction is not known from a state log that has lost records: it is no orphan.
 #[test]
 fn a_state_log_that_was_cut_makes_no_orphans() {
-    let copy = tempfile::tempdir().unwrap();
-    folders::copy(&root().join("fixtures/s02-txn-tv2/data"), copy.path());
+    let copy = copy_with_open_transactions();
     let classes = || {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
-            .args(["txns", "--state", "open", "-o", "ndjson"])
-            .arg(copy.path())
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = open_transactions(copy.path(), "ndjson");
         let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
         let rows: Vec<Value> = rows.collect();
         assert!(!rows.is_empty());
@@ -91,18 +102,12 @@ fn a_state_log_that_was_cut_makes_no_orphans() {
 /// A commit whose marker was cut off here looks like a transaction that hangs.
 #[test]
 fn no_abort_is_advised_where_a_commit_may_have_lost_its_marker() {
-    let copy = tempfile::tempdir().unwrap();
-    folders::copy(&root().join("fixtures/s02-txn-tv2/data"), copy.path());
+    let copy = copy_with_open_transactions();
     // The last batch is the marker, of offset 172, of the transaction at 168.
     let log = copy.path().join("tx-1/00000000000000000165.log");
     let bytes = fs::read(&log).unwrap();
     fs::write(&log, &bytes[..bytes.len() - 50]).unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
-        .args(["txns", "--state", "open"])
-        .arg(copy.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = open_transactions(copy.path(), "table");
     let paragraphs: Vec<&str> = text.split("\n\n").collect();
     let of = |command: &str| paragraphs.iter().find(|it| it.contains(command)).unwrap();
     let commit = of("--topic tx --partition 1 --start-offset 168");

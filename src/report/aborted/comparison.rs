@@ -232,12 +232,13 @@ impl<'a> Comparison<'a> {
         });
     }
 
-    /// The aborted transaction that has just ended, by the index and by the log; `None` if none has
-    /// or its row is not there.
-    pub(in crate::report) fn last_pair(&self) -> Option<RowPair> {
+    /// The aborted transaction that has just ended, where index and log do not give it the same
+    /// last stable offset; `None` as well if none has ended or its row is not there.
+    pub(in crate::report) fn differing_stable_offset(&self) -> Option<RowPair> {
         let last = self.segment.found.last()?;
         let (in_index, in_log) = last.in_index.zip(last.in_log)?;
-        Some(RowPair {
+        let differs = in_index.row.last_stable_offset != in_log.row.last_stable_offset;
+        differs.then(|| RowPair {
             segment: self.segment.index,
             file: self.segment.file.clone(),
             position: in_index.position,
@@ -332,8 +333,7 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// Looks up what a difference shows or hides, and hands
-    /// the rows out.
+    /// Looks up what a difference shows or hides, and hands the rows out.
     pub(in crate::report) fn finish_segment<E: From<Error>>(
         &mut self,
         limit: i64,

@@ -82,9 +82,8 @@ impl TransactionStates {
                 }
                 InternalEntry::Record(..) | InternalEntry::Control(_) => Ok(()),
             })?;
-            let unread = records.into_unread();
-            states.is_cut |= replica.is_cut || unread.is_some();
-            states.unread.extend(unread);
+            states.is_cut |= replica.is_cut;
+            states.unread.extend(records.into_unread());
         }
         states.by_producer_id = states
             .live

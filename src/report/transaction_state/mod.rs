@@ -32,7 +32,7 @@ pub struct TransactionStates {
     /// The last id that any record, live or not, names with a producer id.
     seen: HashMap<i64, Arc<str>>,
     partitions: BTreeSet<i32>,
-    /// Whether a partition ends below its high watermark, or what is in it cannot be read.
+    /// Whether a partition ends below its high watermark.
     is_cut: bool,
     unread: Vec<UnreadRecords>,
 }
@@ -100,7 +100,9 @@ impl TransactionStates {
         let class = match (transactional_id, metadata) {
             (Some(_), Some(_)) => TransactionClass::OtherProducerId,
             (Some(_), None) => TransactionClass::IdUnknown,
-            (None, _) if self.looks_whole() && !self.is_cut => TransactionClass::IdUnknown,
+            (None, _) if self.looks_whole() && !self.has_lost_records() => {
+                TransactionClass::IdUnknown
+            }
             (None, _) => TransactionClass::Unknown,
         };
         Joined {
@@ -122,6 +124,11 @@ impl TransactionStates {
     pub fn looks_whole(&self) -> bool {
         let numbers = self.partitions.iter().copied();
         !self.partitions.is_empty() && (0..).zip(numbers).all(|(place, number)| place == number)
+    }
+
+    /// Whether records that were there are gone or cannot be read.
+    fn has_lost_records(&self) -> bool {
+        self.is_cut || !self.unread.is_empty()
     }
 
     /// What could not be read, by partition.

@@ -7,7 +7,6 @@ use super::markers::{BatchAt, MarkerCheck};
 use super::sequences::Compaction;
 use super::snapshots::SnapshotCheck;
 use super::stable_offsets::StableOffsetCheck;
-use super::start::Start;
 use super::transactions::of_missing_marker;
 use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
@@ -27,9 +26,6 @@ pub(super) struct Folds<'a> {
     pub(super) snapshots: SnapshotCheck<'a>,
     pub(super) markers: MarkerCheck<'a>,
     pub(super) stable_offsets: StableOffsetCheck,
-    /// Whether nothing was taken from the front of the log.
-    pub(super) begins_at_zero: bool,
-    pub(super) start: Start,
     pub(super) found: Vec<Finding>,
 }
 
@@ -119,12 +115,10 @@ impl Folds<'_> {
             self.found
                 .extend(missing.map(|it| of_missing_marker(producer, it)));
             if ended.aborted.is_some()
-                && let Some(pair) = self.transactions.last_pair()
-                && pair.in_index.last_stable_offset != pair.in_log.last_stable_offset
+                && let Some(pair) = self.transactions.differing_stable_offset()
             {
-                let has_all = self.begins_at_zero && !self.has_holes();
-                self.stable_offsets
-                    .row(pair, has_all, &self.start, &mut self.found);
+                let has_holes = self.has_holes();
+                self.stable_offsets.row(pair, has_holes, &mut self.found);
             }
         }
     }

@@ -105,9 +105,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             epochs: EpochCheck::default(),
             snapshots: SnapshotCheck::new(dir, io, self.is_live()),
             markers: MarkerCheck::new(dir, self.options.coordinators.as_deref(), log_start),
-            stable_offsets: StableOffsetCheck::default(),
-            begins_at_zero: log_start == 0 && !is_seeded,
-            start: self.start,
+            stable_offsets: StableOffsetCheck::new(self.start, log_start == 0 && !is_seeded),
             found,
         };
         let mut walked = Walked::default();

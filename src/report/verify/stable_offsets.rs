@@ -17,47 +17,39 @@ use crate::state::ProducerStateManager;
 const MAX_WAITING: usize = 1000;
 
 /// Compares each row with the log once it is known what the row may say.
-#[derive(Default)]
 pub(super) struct StableOffsetCheck {
-    waiting: Vec<Waiting>,
-}
-
-/// A row with more than the log gives.
-struct Waiting {
-    pair: RowPair,
-    broker_action: &'static str,
+    start: Start,
+    /// Whether nothing was taken from the front of the log.
+    begins_at_zero: bool,
+    /// Rows with more than the log gives.
+    waiting: Vec<RowPair>,
 }
 
 impl StableOffsetCheck {
-    /// An aborted transaction has ended, and its row is there. `has_all` tells that every
-    /// transaction of the log so far is known: then a row cannot know of another one.
-    pub(super) fn row(
-        &mut self,
-        pair: RowPair,
-        has_all: bool,
-        start: &Start,
-        found: &mut Vec<Finding>,
-    ) {
-        let (in_index, in_log) = (
-            pair.in_index.last_stable_offset,
-            pair.in_log.last_stable_offset,
-        );
-        let broker_action = start.index(pair.segment);
-        if in_index < in_log {
-            let severity = if has_all {
+    pub(super) fn new(start: Start, begins_at_zero: bool) -> Self {
+        Self {
+            start,
+            begins_at_zero,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// An aborted transaction has ended, and its row differs. Where the log has its beginning and
+    /// no holes so far, every transaction is known: then a row cannot know of another one.
+    pub(super) fn row(&mut self, pair: RowPair, has_holes: bool, found: &mut Vec<Finding>) {
+        let in_log = pair.in_log.last_stable_offset;
+        if pair.in_index.last_stable_offset < in_log {
+            let severity = if self.begins_at_zero && !has_holes {
                 Severity::Corrupt
             } else {
                 Severity::Notable
             };
             found.push(Finding {
-                broker_action: broker_action.to_owned(),
+                broker_action: self.start.index(pair.segment).to_owned(),
                 ..of_pair(&pair, severity, format!("the log gives {in_log}"))
             });
-        } else if in_index > in_log && self.waiting.len() < MAX_WAITING {
-            self.waiting.push(Waiting {
-                pair,
-                broker_action,
-            });
+        } else if self.waiting.len() < MAX_WAITING {
+            self.waiting.push(pair);
         }
     }
 
@@ -81,35 +73,35 @@ impl StableOffsetCheck {
             return;
         }
         let next = header.base_offset();
-        self.waiting.retain(|it| {
-            if it.pair.in_index.producer_id == producer_id {
+        let start = self.start;
+        self.waiting.retain(|pair| {
+            if pair.in_index.producer_id == producer_id {
                 return true;
             }
-            if it.pair.in_index.last_stable_offset > next {
-                found.push(it.too_high(next));
+            if pair.in_index.last_stable_offset > next {
+                found.push(too_high(pair, next, &start));
             }
             false
         });
     }
 }
 
-impl Waiting {
-    fn too_high(&self, next: i64) -> Finding {
-        let in_log = self.pair.in_log.last_stable_offset;
-        let hides = format!(
-            "a fetch that ends at or below {} looks at no row behind this one: read_committed \
-             consumers may get records that were rolled back; {}",
-            self.pair.in_index.last_stable_offset, self.broker_action
-        );
-        Finding {
-            broker_action: hides,
-            next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
-            ..of_pair(
-                &self.pair,
-                Severity::Corrupt,
-                format!("the log gives {in_log}, and the next transaction begins at {next}"),
-            )
-        }
+fn too_high(pair: &RowPair, next: i64, start: &Start) -> Finding {
+    let in_log = pair.in_log.last_stable_offset;
+    let hides = format!(
+        "a fetch that ends at or below {} looks at no row behind this one: read_committed \
+         consumers may get records that were rolled back; {}",
+        pair.in_index.last_stable_offset,
+        start.index(pair.segment)
+    );
+    Finding {
+        broker_action: hides,
+        next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
+        ..of_pair(
+            pair,
+            Severity::Corrupt,
+            format!("the log gives {in_log}, and the next transaction begins at {next}"),
+        )
     }
 }
 

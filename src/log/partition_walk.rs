@@ -81,8 +81,15 @@ fn walk_segments<E: From<Error>>(
             0
         };
         let mut walk = BatchWalk::starting_at(&opened.file, position);
-        while let Some(entry) = walk.next_entry() {
-            if visit(at, entry?)?.is_break() {
+        loop {
+            let entry = match walk.next_mapped_header() {
+                Some(batch) => Entry::Batch(batch),
+                None => match walk.next_entry() {
+                    Some(entry) => entry?,
+                    None => break,
+                },
+            };
+            if visit(at, entry)?.is_break() {
                 return Ok(vanished);
             }
         }

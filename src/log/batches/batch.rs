@@ -4,13 +4,14 @@
 use std::borrow::Cow;
 
 use super::bytes::{bytes_at, for_each_piece, slice_at};
+use super::walk::{CACHE_LINE, PREFETCH_BATCH_MAX};
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::record::Record;
 use crate::format::record_batch::{
     self, CRC_START, HEADER_SIZE, MIN_BATCH_LENGTH, RecordBatchHeader,
 };
 use crate::log::Error;
-use crate::log::mapped_file::MappedFile;
+use crate::log::mapped_file::{MappedFile, prefetch};
 
 /// A control batch larger than this is not looked into: a marker takes 78 bytes, the voters of a
 /// KRaft quorum some kilobytes.
@@ -73,6 +74,18 @@ impl<'w> Batch<'w> {
     #[must_use]
     pub fn size_in_bytes(&self) -> u64 {
         self.header.size_in_bytes()
+    }
+
+    /// Fetches the second cache line of the header behind a large batch, if that is mapped: who
+    /// reads more of it than its length would wait twice. Not for those who read the records: their
+    /// bytes come in a stream, which is broken by this.
+    #[inline]
+    pub(super) fn fetch_next_header(&self) {
+        if let Ok(size) = usize::try_from(self.size_in_bytes())
+            && size > PREFETCH_BATCH_MAX
+        {
+            prefetch(self.at_hand, size.saturating_add(CACHE_LINE));
+        }
     }
 
     /// All bytes of the batch, if they are at hand.

@@ -96,16 +96,24 @@ impl<'a> Comparison<'a> {
             file: &opened.name,
             size_in_bytes: opened.file.len(),
         };
-        let mut goes_on = true;
         let mut walk = BatchWalk::new(&opened.file);
-        while let Some(entry) = walk.next_entry() {
+        let goes_on = loop {
+            if let Some(batch) = walk.next_mapped_header() {
+                if batch.header.last_offset() >= limit {
+                    break false;
+                }
+                self.batch(at, &batch, batch.marker()?);
+                continue;
+            }
+            let Some(entry) = walk.next_entry() else {
+                break true;
+            };
             let entry = entry?;
             if last_offset(&entry).is_some_and(|last| last >= limit) {
-                goes_on = false;
-                break;
+                break false;
             }
             self.entry(at, &entry)?;
-        }
+        };
         self.index_rows_below(limit, None);
         if index + 1 == self.dir.segments.len() {
             self.look_again(files, &opened.file)?;

@@ -28,6 +28,7 @@ pub mod kafka_error;
 pub mod last_stable_offset;
 pub mod leader_epochs;
 pub mod log_offset_metadata;
+mod ongoing_txns;
 pub mod producer_append_info;
 pub mod producer_state_entry;
 pub mod producer_state_manager;

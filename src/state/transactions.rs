@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::log_offset_metadata::LogOffsetMetadata;
+use super::ongoing_txns::OngoingTxns;
 use super::refusal::Refusal;
 
 /// A transaction that is open, or has ended above the high watermark (`TxnMetadata`).
@@ -32,7 +33,7 @@ pub struct CompletedTxn {
 /// The transactions of a partition, by first offset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transactions {
-    ongoing: BTreeMap<i64, TxnMetadata>,
+    ongoing: OngoingTxns,
     /// Ended, with a marker that is not below the high watermark.
     unreplicated: BTreeMap<i64, TxnMetadata>,
     /// No unreplicated transaction has its marker below this.
@@ -43,14 +44,15 @@ pub(super) struct Transactions {
 
 impl Transactions {
     /// Enters an open transaction.
+    #[inline]
     pub(super) fn start(&mut self, txn: TxnMetadata) {
-        self.ongoing.insert(txn.first_offset.message_offset, txn);
+        self.ongoing.insert(txn);
     }
 
     /// Moves a transaction from the open to the unreplicated ones
     /// (`ProducerStateManager.completeTxn`).
     pub(super) fn complete(&mut self, completed: &CompletedTxn) -> Result<(), Refusal> {
-        let Some(mut txn) = self.ongoing.remove(&completed.first_offset) else {
+        let Some(mut txn) = self.ongoing.remove(completed.first_offset) else {
             return Err(Refusal::TransactionNotStarted {
                 producer_id: completed.producer_id,
                 first_offset: completed.first_offset,
@@ -96,10 +98,9 @@ impl Transactions {
     /// First offset of the oldest open or unreplicated transaction
     /// (`ProducerStateManager.firstUnstableOffset`).
     pub(super) fn first_unstable_offset(&self) -> Option<LogOffsetMetadata> {
-        let first = |txns: &BTreeMap<i64, TxnMetadata>| {
-            txns.first_key_value().map(|(_, txn)| txn.first_offset)
-        };
-        match (first(&self.ongoing), first(&self.unreplicated)) {
+        let undecided = self.ongoing.first().map(|txn| txn.first_offset);
+        let unreplicated = self.unreplicated.values().next();
+        match (undecided, unreplicated.map(|txn| txn.first_offset)) {
             (Some(undecided), Some(unreplicated)) => {
                 if undecided.message_offset < unreplicated.message_offset {
                     Some(undecided)
@@ -113,7 +114,7 @@ impl Transactions {
 
     /// The oldest open transaction.
     pub(super) fn oldest(&self) -> Option<&TxnMetadata> {
-        self.ongoing.first_key_value().map(|(_, txn)| txn)
+        self.ongoing.first()
     }
 
     /// The last stable offset as a `.txnindex` row has it: before `completed` is taken from the
@@ -122,15 +123,14 @@ impl Transactions {
     /// (`ProducerStateManager.lastStableOffset`).
     pub(super) fn last_stable_offset(&self, completed: &CompletedTxn) -> i64 {
         self.ongoing
-            .values()
-            .find(|txn| txn.producer_id != completed.producer_id)
+            .first_of_others(completed.producer_id)
             .map_or(completed.last_offset.wrapping_add(1), |txn| {
                 txn.first_offset.message_offset
             })
     }
 
     pub(super) fn ongoing(&self) -> impl Iterator<Item = &TxnMetadata> {
-        self.ongoing.values()
+        self.ongoing.iter()
     }
 
     pub(super) fn unreplicated(&self) -> impl Iterator<Item = &TxnMetadata> {

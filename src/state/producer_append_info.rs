@@ -294,37 +294,13 @@ impl ProducerAppendInfo {
     }
 }
 
-/// What a batch makes of its producer once it has passed the checks: the transaction it ends, and
-/// the one it begins.
-pub(super) type TakenIn = (Option<CompletedTxn>, Option<TxnMetadata>);
-
-/// A batch that came through replication passes all checks but one, so that a single one can be
-/// taken in directly: the same as an append of its own.
+/// The end of `ProducerAppendInfo.appendDataBatch`: remembers the batch, and begins a transaction
+/// if none is open, which is returned.
 ///
 /// # Errors
-/// If it is plain and a transaction is open. The entry is unchanged then.
+/// If the batch is plain and a transaction is open. The entry is unchanged then.
 #[inline]
-pub(super) fn take_in_replicated(
-    entry: &mut ProducerStateEntry,
-    header: &RecordBatchHeader,
-    marker: Option<EndTransactionMarker>,
-) -> Result<TakenIn, Refusal> {
-    if !header.attributes().is_control() {
-        return Ok((None, take_in_data_batch(entry, header, None)?));
-    }
-    let completed = marker.and_then(|marker| {
-        take_in_end_txn_marker(
-            entry,
-            &EndTxnMarkerAppend::logged(header, marker, TransactionVersion::UNKNOWN),
-        )
-    });
-    Ok((completed, None))
-}
-
-/// The end of `ProducerAppendInfo.appendDataBatch`: remembers the batch, and begins a transaction
-/// if none is open.
-#[inline]
-fn take_in_data_batch(
+pub(super) fn take_in_data_batch(
     entry: &mut ProducerStateEntry,
     header: &RecordBatchHeader,
     first_offset_metadata: Option<LogOffsetMetadata>,
@@ -359,9 +335,9 @@ fn take_in_data_batch(
     }))
 }
 
-/// The end of `ProducerAppendInfo.appendEndTxnMarker`.
+/// The end of `ProducerAppendInfo.appendEndTxnMarker`; returns the transaction that ends.
 #[inline]
-fn take_in_end_txn_marker(
+pub(super) fn take_in_end_txn_marker(
     entry: &mut ProducerStateEntry,
     append: &EndTxnMarkerAppend,
 ) -> Option<CompletedTxn> {

@@ -97,8 +97,8 @@ pub struct ProducerStateEntry {
     current_txn_first_offset: Option<i64>,
     coordinator_epoch: i32,
     producer_epoch: i16,
-    /// Where in `window` the oldest batch is.
-    oldest: u8,
+    /// Where in `window` the next batch goes.
+    next: u8,
     /// How many batches are remembered.
     len: u8,
     window: [BatchMetadata; NUM_BATCHES_TO_RETAIN],
@@ -115,7 +115,7 @@ impl ProducerStateEntry {
             current_txn_first_offset: None,
             coordinator_epoch: -1,
             producer_epoch: NO_PRODUCER_EPOCH,
-            oldest: 0,
+            next: 0,
             len: 0,
             window: [BatchMetadata::default(); NUM_BATCHES_TO_RETAIN],
         }
@@ -211,8 +211,9 @@ impl ProducerStateEntry {
 
     /// The remembered batches, oldest first.
     pub fn batch_metadata(&self) -> impl Iterator<Item = &BatchMetadata> {
-        let (wrapped, straight) = self.window.split_at(usize::from(self.oldest));
-        straight.iter().chain(wrapped).take(usize::from(self.len))
+        let (newer, older) = self.window.split_at(usize::from(self.next));
+        let len = usize::from(self.len);
+        older.iter().chain(newer).skip(NUM_BATCHES_TO_RETAIN - len)
     }
 
     /// Whether no batch is remembered (`ProducerStateEntry.isEmpty`).
@@ -226,9 +227,11 @@ impl ProducerStateEntry {
     #[must_use]
     #[inline]
     pub fn last_batch(&self) -> Option<&BatchMetadata> {
-        let last = (usize::from(self.oldest) + usize::from(self.len).checked_sub(1)?)
-            % NUM_BATCHES_TO_RETAIN;
-        self.window.get(last)
+        if self.is_empty() {
+            return None;
+        }
+        let last = usize::from(self.next).checked_sub(1);
+        self.window.get(last.unwrap_or(NUM_BATCHES_TO_RETAIN - 1))
     }
 
     /// First sequence of the oldest remembered batch, -1 if none (`ProducerStateEntry.firstSeq`).
@@ -306,7 +309,7 @@ impl ProducerStateEntry {
     #[inline]
     fn maybe_update_producer_epoch(&mut self, producer_epoch: i16) {
         if self.producer_epoch != producer_epoch {
-            self.oldest = 0;
+            self.next = 0;
             self.len = 0;
             self.producer_epoch = producer_epoch;
         }
@@ -314,18 +317,12 @@ impl ProducerStateEntry {
 
     #[inline]
     fn push(&mut self, batch: BatchMetadata) {
-        let oldest = usize::from(self.oldest);
-        let free = (oldest + usize::from(self.len)) % NUM_BATCHES_TO_RETAIN;
-        if let Some(slot) = self.window.get_mut(free) {
-            *slot = batch;
+        if let Some(place) = self.window.get_mut(usize::from(self.next)) {
+            *place = batch;
         }
-        if usize::from(self.len) < NUM_BATCHES_TO_RETAIN {
-            self.len += 1;
-        } else if oldest + 1 < NUM_BATCHES_TO_RETAIN {
-            self.oldest += 1;
-        } else {
-            self.oldest = 0;
-        }
+        let is_at_end = usize::from(self.next) + 1 == NUM_BATCHES_TO_RETAIN;
+        self.next = if is_at_end { 0 } else { self.next + 1 };
+        self.len += u8::from(usize::from(self.len) < NUM_BATCHES_TO_RETAIN);
     }
 }
 

@@ -3,10 +3,12 @@
 //! Files are the caller's: what is loaded from a snapshot comes in as rows, what a snapshot is to
 //! hold goes out as rows, and the set of snapshots is [`SnapshotOffsets`].
 
-use super::append_origin::AppendOrigin;
+use super::append_origin::{AppendOrigin, TransactionVersion};
 use super::java_hash_map::{JavaHashMap, Slot};
 use super::log_offset_metadata::LogOffsetMetadata;
-use super::producer_append_info::{ProducerAppendInfo, take_in_replicated};
+use super::producer_append_info::{
+    EndTxnMarkerAppend, ProducerAppendInfo, take_in_data_batch, take_in_end_txn_marker,
+};
 use super::producer_state_entry::{ProducerSnapshotRow, ProducerStateEntry};
 use super::refusal::Refusal;
 use super::snapshot_offsets::SnapshotOffsets;
@@ -170,28 +172,46 @@ impl ProducerStateManager {
         }
     }
 
-    /// An append of a single batch that came through replication: `prepareUpdate`, `append` and
-    /// `update` in one step.
+    /// An append of a single data batch that came through replication: `prepareUpdate`, `append`
+    /// and `update` in one step. Such a batch passes all checks but one.
+    ///
+    /// # Errors
+    /// If it is plain and a transaction is open. Nothing has changed then.
     #[inline]
-    pub(super) fn update_by_replicated(
+    pub(super) fn update_by_replicated_data(
         &mut self,
         header: &RecordBatchHeader,
-        marker: Option<EndTransactionMarker>,
-    ) -> Result<Option<CompletedTxn>, Refusal> {
-        let producer_id = header.producer_id();
+    ) -> Result<(), Refusal> {
+        let Some(entry) = self.entry_mut(header.producer_id()) else {
+            return Ok(());
+        };
+        if let Some(started) = take_in_data_batch(entry, header, None)? {
+            self.transactions.start(started);
+        }
+        Ok(())
+    }
+
+    /// The same of a marker, which passes all checks; returns the transaction it ends.
+    pub(super) fn update_by_replicated_marker(
+        &mut self,
+        header: &RecordBatchHeader,
+        marker: EndTransactionMarker,
+    ) -> Option<CompletedTxn> {
+        let entry = self.entry_mut(header.producer_id())?;
+        let marker = EndTxnMarkerAppend::logged(header, marker, TransactionVersion::UNKNOWN);
+        take_in_end_txn_marker(entry, &marker)
+    }
+
+    /// The entry of a producer, an empty one if it is new, and it is the one updated last.
+    /// Never `None`.
+    #[inline]
+    pub(super) fn entry_mut(&mut self, producer_id: i64) -> Option<&mut ProducerStateEntry> {
         let slot = self.slot(producer_id).unwrap_or_else(|| {
             let empty = ProducerStateEntry::empty(producer_id);
             self.producers.put_new(producer_id, empty)
         });
         self.last_updated = Some(slot);
-        let Some(entry) = self.producers.value_mut(slot) else {
-            return Ok(None);
-        };
-        let (completed, started) = take_in_replicated(entry, header, marker)?;
-        if let Some(started) = started {
-            self.transactions.start(started);
-        }
-        Ok(completed)
+        self.producers.value_mut(slot)
     }
 
     #[inline]

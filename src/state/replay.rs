@@ -84,13 +84,35 @@ pub fn recover_batch(
     marker: Option<EndTransactionMarker>,
 ) -> Result<Option<AbortedTxnRow>, Refusal> {
     let mut row = None;
-    if header.has_producer_id()
-        && let Some(completed) = manager.update_by_replicated(header, marker)?
-    {
-        row = manager.complete_and_index(&completed)?;
+    if header.has_producer_id() {
+        if header.attributes().is_control() {
+            row = recover_control_batch(manager, header, marker)?;
+        } else {
+            manager.update_by_replicated_data(header)?;
+        }
     }
     manager.update_map_end_offset(header.next_offset());
     Ok(row)
+}
+
+/// A control batch without a marker changes nothing but that its producer is known from now on.
+#[inline(never)]
+fn recover_control_batch(
+    manager: &mut ProducerStateManager,
+    header: &RecordBatchHeader,
+    marker: Option<EndTransactionMarker>,
+) -> Result<Option<AbortedTxnRow>, Refusal> {
+    let completed = match marker {
+        Some(marker) => manager.update_by_replicated_marker(header, marker),
+        None => {
+            manager.entry_mut(header.producer_id());
+            None
+        }
+    };
+    match completed {
+        Some(completed) => manager.complete_and_index(&completed),
+        None => Ok(None),
+    }
 }
 
 /// The producers of the batches read so far, before they are taken in

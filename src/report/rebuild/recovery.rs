@@ -89,6 +89,9 @@ impl<G> Recovery<'_, G> {
         log_start_offset: i64,
     ) -> Result<Result<ProducerStateManager, Refusal>, Error> {
         let mut manager = ProducerStateManager::new(self.log.snapshots.clone());
+        // Recovery knows no high watermark and asks for nothing that depends on one: transactions
+        // that have ended need not be kept.
+        manager.take_for_replicated(i64::MAX);
         let rebuild = Rebuild {
             log_start_offset,
             last_offset: offset,

@@ -83,14 +83,19 @@ impl RecoveredSegment {
     ) -> Result<Option<End>, Error> {
         let mut walk = BatchWalk::new(file);
         let mut end = None;
-        while let Some(entry) = walk.next_entry() {
-            let next = match entry? {
-                Entry::Batch(batch) => self.batch(&batch, manager)?,
-                Entry::Legacy(entry) => self.legacy_entry(&entry)?,
-                Entry::Damage(damage) => {
-                    let (next, size_in_bytes) = self.damage(file, &damage, manager)?;
-                    walk = BatchWalk::starting_at(file, damage.position + size_in_bytes);
-                    next
+        loop {
+            let next = if let Some(batch) = walk.next_mapped() {
+                self.batch(&batch, manager)?
+            } else {
+                match walk.next_entry().transpose()? {
+                    None => break,
+                    Some(Entry::Batch(batch)) => self.batch(&batch, manager)?,
+                    Some(Entry::Legacy(entry)) => self.legacy_entry(&entry)?,
+                    Some(Entry::Damage(damage)) => {
+                        let (next, size_in_bytes) = self.damage(file, &damage, manager)?;
+                        walk = BatchWalk::starting_at(file, damage.position + size_in_bytes);
+                        next
+                    }
                 }
             };
             if let ControlFlow::Break(it) = next {
@@ -156,10 +161,11 @@ impl RecoveredSegment {
                 kind, position, offset, message,
             ))))
         };
-        let computed = batch.compute_crc()?;
-        if computed != header.crc() {
-            let stored = header.crc();
-            return cut("bad-crc", position, crc_message(stored, computed));
+        if !batch.is_plainly_valid() {
+            let (stored, computed) = (header.crc(), batch.compute_crc()?);
+            if computed != stored {
+                return cut("bad-crc", position, crc_message(stored, computed));
+            }
         }
         let indexed = self.index(&IndexedBatch {
             last_offset: header.last_offset(),

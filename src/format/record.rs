@@ -14,7 +14,7 @@
 //! Decides `DefaultRecord`.
 
 use super::varint::{
-    read_varint, read_varlong, size_of_varint, size_of_varlong, write_varint, write_varlong,
+    size_of_varint, size_of_varlong, take_varint, take_varlong, write_varint, write_varlong,
 };
 use crate::error::{DecodeError, DecodeErrorKind};
 
@@ -54,14 +54,14 @@ impl<'a> Record<'a> {
     )]
     #[inline(always)]
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), DecodeError> {
-        let mut fields = Fields { bytes, position: 0 };
+        let mut fields = Fields::new(bytes);
         let length = fields.varint("length")?;
         let length = usize::try_from(length).map_err(|_| fields.below_zero("length", length))?;
-        let end = fields.position.saturating_add(length);
-        let Some(body) = bytes.get(..end) else {
+        let end = fields.position().saturating_add(length);
+        let Some(body) = fields.rest.get(..length) else {
             return Err(fields.truncated("length", end));
         };
-        fields.bytes = body;
+        fields = Fields { end, rest: body };
         let attributes = fields.byte("attributes")?;
         let timestamp_delta = fields.varlong("timestampDelta")?;
         let offset_delta = fields.varint("offsetDelta")?;
@@ -71,14 +71,13 @@ impl<'a> Record<'a> {
         if header_count < 0 {
             return Err(fields.below_zero("headerCount", header_count));
         }
-        let headers = body.get(fields.position..).unwrap_or_default();
         let record = Self {
             attributes,
             timestamp_delta,
             offset_delta,
             key,
             value,
-            headers,
+            headers: fields.rest,
             header_count,
         };
         Ok((record, end))
@@ -88,10 +87,7 @@ impl<'a> Record<'a> {
     #[must_use]
     pub fn header_iter(&self) -> RecordHeaders<'a> {
         RecordHeaders {
-            fields: Fields {
-                bytes: self.headers,
-                position: 0,
-            },
+            fields: Fields::new(self.headers),
             remaining: self.header_count,
         }
     }
@@ -161,17 +157,17 @@ impl<'a> Iterator for RecordHeaders<'a> {
         let item = if self.remaining > 0 {
             self.remaining -= 1;
             self.read()
-        } else if self.fields.rest().is_empty() {
+        } else if self.fields.rest.is_empty() {
             return None;
         } else {
-            let left = self.fields.rest().len() as u64;
-            let position = self.fields.position as u64;
+            let left = self.fields.rest.len() as u64;
+            let position = self.fields.position() as u64;
             let kind = DecodeErrorKind::TrailingBytes { left };
             Err(DecodeError::new(STRUCTURE, "headerCount", position, kind))
         };
         if item.is_err() {
             self.remaining = 0;
-            self.fields.position = self.fields.bytes.len();
+            self.fields.rest = &[];
         }
         Some(item)
     }
@@ -207,15 +203,26 @@ fn length_of(length: usize) -> i32 {
 /// The fields of one record, taken one after another.
 #[derive(Clone, Debug)]
 struct Fields<'a> {
-    bytes: &'a [u8],
-    position: usize,
+    /// Position of the end of `rest`.
+    end: usize,
+    /// What has not been taken yet.
+    rest: &'a [u8],
 }
 
 #[expect(clippy::inline_always, reason = "as Record::decode is")]
 impl<'a> Fields<'a> {
     #[inline(always)]
-    fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.position..).unwrap_or_default()
+    fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            end: bytes.len(),
+            rest: bytes,
+        }
+    }
+
+    /// Position of the next field.
+    #[inline(always)]
+    fn position(&self) -> usize {
+        self.end - self.rest.len()
     }
 
     #[cold]
@@ -223,10 +230,10 @@ impl<'a> Fields<'a> {
         DecodeError::new(
             STRUCTURE,
             field,
-            self.position as u64,
+            self.position() as u64,
             DecodeErrorKind::Truncated {
                 needed: needed as u64,
-                available: self.bytes.len() as u64,
+                available: self.end as u64,
             },
         )
     }
@@ -236,7 +243,7 @@ impl<'a> Fields<'a> {
         DecodeError::new(
             STRUCTURE,
             field,
-            self.position as u64,
+            self.position() as u64,
             DecodeErrorKind::BelowMinimum {
                 found: i64::from(found),
                 minimum: 0,
@@ -246,28 +253,22 @@ impl<'a> Fields<'a> {
 
     #[inline(always)]
     fn byte(&mut self, field: &'static str) -> Result<i8, DecodeError> {
-        let byte = *self
-            .rest()
-            .first()
-            .ok_or_else(|| self.truncated(field, self.position + 1))?;
-        self.position += 1;
+        let (byte, rest) = self
+            .rest
+            .split_first()
+            .ok_or_else(|| self.truncated(field, self.position() + 1))?;
+        self.rest = rest;
         Ok(byte.cast_signed())
     }
 
     #[inline(always)]
     fn varint(&mut self, field: &'static str) -> Result<i32, DecodeError> {
-        let (value, size) =
-            read_varint(self.rest()).ok_or_else(|| self.truncated(field, self.position + 1))?;
-        self.position += size;
-        Ok(value)
+        take_varint(&mut self.rest).ok_or_else(|| self.truncated(field, self.position() + 1))
     }
 
     #[inline(always)]
     fn varlong(&mut self, field: &'static str) -> Result<i64, DecodeError> {
-        let (value, size) =
-            read_varlong(self.rest()).ok_or_else(|| self.truncated(field, self.position + 1))?;
-        self.position += size;
-        Ok(value)
+        take_varlong(&mut self.rest).ok_or_else(|| self.truncated(field, self.position() + 1))
     }
 
     /// Any negative length is a null, as in `Utils.readBytes`.
@@ -282,12 +283,11 @@ impl<'a> Fields<'a> {
 
     #[inline(always)]
     fn take(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], DecodeError> {
-        let end = self.position.saturating_add(length);
-        let bytes = self
-            .bytes
-            .get(self.position..end)
-            .ok_or_else(|| self.truncated(field, end))?;
-        self.position = end;
+        let (bytes, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or_else(|| self.truncated(field, self.position().saturating_add(length)))?;
+        self.rest = rest;
         Ok(bytes)
     }
 }

@@ -7,23 +7,16 @@
 ///
 /// `None` if the bytes end inside it or it is longer than 5 bytes.
 #[must_use]
-#[inline]
 pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
-    let (raw, size) = read_unsigned(bytes, 5)?;
-    // Bits above the 32nd are dropped, as Java's int arithmetic does.
-    #[expect(clippy::cast_possible_truncation, reason = "Java drops the same bits")]
-    let raw = raw as u32;
-    Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
+    with_size(bytes, take_varint)
 }
 
 /// A varlong (at most 10 bytes) at the beginning of `bytes`, and how many bytes it takes.
 ///
 /// `None` if the bytes end inside it or it is longer than 10 bytes.
 #[must_use]
-#[inline]
 pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
-    let (raw, size) = read_unsigned(bytes, 10)?;
-    Some(((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed(), size))
+    with_size(bytes, take_varlong)
 }
 
 /// An unsigned varint (at most 5 bytes, no zigzag) at the beginning of `bytes`, and how many bytes
@@ -32,21 +25,55 @@ pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
 /// `None` if the bytes end inside it or it is longer than 5 bytes.
 #[must_use]
 pub fn read_uvarint(bytes: &[u8]) -> Option<(u32, usize)> {
-    let (raw, size) = read_unsigned(bytes, 5)?;
-    #[expect(clippy::cast_possible_truncation, reason = "Java drops the same bits")]
-    let raw = raw as u32;
-    Some((raw, size))
+    with_size(bytes, |rest| take_unsigned(rest, 5).map(low_bits))
+}
+
+fn with_size<'a, T>(
+    bytes: &'a [u8],
+    take: impl Fn(&mut &'a [u8]) -> Option<T>,
+) -> Option<(T, usize)> {
+    let mut rest = bytes;
+    let value = take(&mut rest)?;
+    Some((value, bytes.len() - rest.len()))
+}
+
+/// As [`read_varint`], and leaves in `rest` what is behind it. Without one `rest` is unchanged.
+#[inline]
+pub(super) fn take_varint(rest: &mut &[u8]) -> Option<i32> {
+    let raw = low_bits(take_unsigned(rest, 5)?);
+    Some((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+}
+
+/// As [`read_varlong`], and leaves in `rest` what is behind it. Without one `rest` is unchanged.
+#[inline]
+pub(super) fn take_varlong(rest: &mut &[u8]) -> Option<i64> {
+    let raw = take_unsigned(rest, 10)?;
+    Some((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+}
+
+/// Bits above the 32nd are dropped, as Java's int arithmetic does.
+#[expect(clippy::cast_possible_truncation, reason = "Java drops the same bits")]
+fn low_bits(raw: u64) -> u32 {
+    raw as u32
 }
 
 /// Most take one byte, and most others two. Two are never too many.
 #[inline]
-fn read_unsigned(bytes: &[u8], max_size: usize) -> Option<(u64, usize)> {
-    match *bytes {
-        [first, ..] if first & 0x80 == 0 => Some((u64::from(first), 1)),
-        [first, second, ..] if second & 0x80 == 0 => {
-            Some((u64::from(first & 0x7f) | (u64::from(second) << 7), 2))
+fn take_unsigned(rest: &mut &[u8], max_size: usize) -> Option<u64> {
+    match *rest {
+        [first, behind @ ..] if first & 0x80 == 0 => {
+            *rest = behind;
+            Some(u64::from(*first))
         }
-        _ => read_long_unsigned(bytes, max_size),
+        [first, second, behind @ ..] if second & 0x80 == 0 => {
+            *rest = behind;
+            Some(u64::from(first & 0x7f) | (u64::from(*second) << 7))
+        }
+        _ => {
+            let (value, size) = read_long_unsigned(rest, max_size)?;
+            *rest = rest.get(size..).unwrap_or_default();
+            Some(value)
+        }
     }
 }
 

@@ -190,7 +190,10 @@ mod tests {
     proptest! {
         /// Whatever comes in whatever order, it is a map by first offset.
         #[test]
-        fn is_a_tree_map(steps in proptest::collection::vec(step(), 0..400), grows in any::<bool>()) {
+        fn is_a_tree_map(
+            steps in proptest::collection::vec(step(), 0..400),
+            grows in any::<bool>(),
+        ) {
             let mut map = BTreeMap::new();
             let mut txns = OngoingTxns::default();
             for (index, (removes, producer_id, offset)) in steps.into_iter().enumerate() {

@@ -1,7 +1,4 @@
 //! Segments whose `.log` is gone, or lies here under a name that a broker does not read.
-//!
-//! A broker deletes a segment by renaming its `.log` first and its indexes after it
-//! (`LogSegment.changeFileSuffixes`), so an index of a live name never outlives its `.log`.
 
 use std::thread;
 
@@ -10,6 +7,7 @@ use super::kind::Kind;
 use super::start::Start;
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::log::checkpoints::SETTLING;
+use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 
 /// What the start does about it and what to do, of offsets that are in no segment.
@@ -52,18 +50,7 @@ pub(super) fn check_lost_logs(
     start: &Start,
     found: &mut Vec<Finding>,
 ) {
-    let orphans: Vec<(i64, &FileEntry)> = dir
-        .files
-        .iter()
-        .filter_map(|file| {
-            let base = index_base(file)?;
-            let is_log_of = |it: &FileEntry| {
-                let is_log = it.parsed.kind == LogFileKind::Log(base);
-                is_log && matches!(it.parsed.state, FileState::Live | FileState::Swap)
-            };
-            (!dir.files.iter().any(is_log_of)).then_some((base, file))
-        })
-        .collect();
+    let orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir).collect();
     if orphans.is_empty() {
         return;
     }
@@ -71,14 +58,9 @@ pub(super) fn check_lost_logs(
         // A broker may be renaming them.
         thread::sleep(SETTLING);
     }
-    // Or it has just rolled the segment, whose .log was not listed yet.
-    let is_alone = |base: i64, file: &FileEntry| {
-        let log = dir.path.join(LogFileKind::Log(base).to_string());
-        dir.file_path(file).exists() && !log.exists()
-    };
     let lowest = |is_wanted: &dyn Fn(i64) -> bool| {
         let wanted = orphans.iter().filter(|(base, _)| is_wanted(*base));
-        let there = wanted.filter(|(base, file)| is_alone(*base, file));
+        let there = wanted.filter(|(base, file)| is_still_orphan(dir, *base, file));
         there.min_by_key(|(base, _)| *base).copied()
     };
     if let Some(front) = dir.segments.first().map(|first| first.base_offset) {
@@ -100,18 +82,6 @@ pub(super) fn check_lost_logs(
         ),
         ..lost_log(dir, start, base, file, i64::MAX)
     }));
-}
-
-fn index_base(file: &FileEntry) -> Option<i64> {
-    match (&file.parsed.kind, file.parsed.state) {
-        (
-            LogFileKind::OffsetIndex(base)
-            | LogFileKind::TimeIndex(base)
-            | LogFileKind::TransactionIndex(base),
-            FileState::Live,
-        ) => Some(*base),
-        _ => None,
-    }
 }
 
 fn lost_log(dir: &PartitionDir, start: &Start, base: i64, file: &FileEntry, last: i64) -> Finding {

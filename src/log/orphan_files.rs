@@ -1,0 +1,47 @@
+//! Indexes whose `.log` is not there.
+//!
+//! A broker deletes a segment by renaming its `.log` first and its indexes after it
+//! (`LogSegment.changeFileSuffixes`), so an index of a live name never outlives its `.log`.
+
+use super::partition_dir::{FileEntry, PartitionDir};
+use crate::format::file_name::{FileState, LogFileKind};
+
+/// The indexes in use whose `.log` is neither in use nor about to be swapped in, each with its
+/// base offset.
+pub fn orphan_indexes(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> {
+    let segments = &dir.segments;
+    let is_live = move |base| {
+        let found = segments.binary_search_by_key(&base, |segment| segment.base_offset);
+        found.is_ok()
+    };
+    let is_swapped_in = |base| {
+        let mut files = dir.files.iter();
+        files.any(|it| {
+            it.parsed.kind == LogFileKind::Log(base) && it.parsed.state == FileState::Swap
+        })
+    };
+    dir.files.iter().filter_map(move |file| {
+        let base = index_base(file)?;
+        (!is_live(base) && !is_swapped_in(base)).then_some((base, file))
+    })
+}
+
+/// Whether an orphan is one still: a broker may have been renaming the files of its segment, or
+/// have rolled it a moment ago, its `.log` not being listed yet.
+#[must_use]
+pub fn is_still_orphan(dir: &PartitionDir, base: i64, file: &FileEntry) -> bool {
+    let log = dir.path.join(LogFileKind::Log(base).to_string());
+    dir.file_path(file).exists() && !log.exists()
+}
+
+fn index_base(file: &FileEntry) -> Option<i64> {
+    match (&file.parsed.kind, file.parsed.state) {
+        (
+            LogFileKind::OffsetIndex(base)
+            | LogFileKind::TimeIndex(base)
+            | LogFileKind::TransactionIndex(base),
+            FileState::Live,
+        ) => Some(*base),
+        _ => None,
+    }
+}

@@ -40,8 +40,7 @@ impl<'d> Replica<'d> {
         io: Io,
         checkpoints: CheckpointedOffsets,
     ) -> Result<Self, Error> {
-        let mut holes = Vec::new();
-        let offsets = Offsets::new(dir, io, checkpoints, &mut holes);
+        let offsets = Offsets::new(dir, io, checkpoints);
         let log_start_offset = offsets.log_start_offset;
         Ok(Self {
             txns: first_transactions(dir, io, log_start_offset)?,
@@ -53,7 +52,7 @@ impl<'d> Replica<'d> {
             is_taken: false,
             is_finished: false,
             is_cleaned: false,
-            holes,
+            holes: Vec::new(),
         })
     }
 

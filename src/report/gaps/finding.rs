@@ -1,10 +1,10 @@
-//! One finding, and the row it makes.
+//! One finding, and what it says in words.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::log::partition_dir::PartitionDir;
+use super::witnesses::{Witness, WitnessKind};
 use crate::state::MissingCause;
 
 /// What kind of irregularity it is.
@@ -53,8 +53,11 @@ pub enum GapClass {
     ControlRecord,
     /// Records of an aborted transaction.
     Aborted,
-    /// A `.log` is not there, or what it held lies in one.
+    /// A `.log` is not there, or not all of it is.
     SegmentMissing,
+    /// Behind the end of the log a segment waits for its deletion: a follower that was told to
+    /// truncate leaves that for a minute.
+    SegmentDeleted,
     /// Bytes that are no batch, by the kind of damage.
     Damage(&'static str),
     /// A leader that knew the producer would have refused what follows: its state had expired or
@@ -91,6 +94,7 @@ impl GapClass {
             Self::ControlRecord => "control-record",
             Self::Aborted => "aborted",
             Self::SegmentMissing => "segment-missing",
+            Self::SegmentDeleted => "segment-deleted",
             Self::Damage(kind) => kind,
             Self::ExpiredOrLostState => "expired-or-lost-state",
             Self::NeverStored => "never-stored",
@@ -119,6 +123,7 @@ impl GapClass {
             | Self::EmptyBatch
             | Self::ControlMarker
             | Self::ControlRecord
+            | Self::SegmentDeleted
             | Self::Aborted
             | Self::EpochRaised
             | Self::DuplicateSequence
@@ -128,6 +133,11 @@ impl GapClass {
             | Self::OffsetsNotIncreasing
             | Self::CoordinatorEpochRegression => false,
         }
+    }
+
+    /// Whether it is bytes that are no batch.
+    pub(super) fn is_damage(self) -> bool {
+        matches!(self, Self::Damage(_))
     }
 
     pub(super) fn of_missing(cause: MissingCause) -> Self {
@@ -176,6 +186,8 @@ pub enum Detail {
         /// Whether the batches at the same offsets are the same; `None` if not compared.
         is_equal: Option<bool>,
     },
+    /// The file that tells of records which are in no `.log`.
+    ToldBy(Witness),
     /// An epoch and the one before it.
     Epochs {
         /// The one before.
@@ -269,12 +281,24 @@ impl Finding {
             Detail::Epochs { previous, found } => {
                 let _ = write!(text, " from {previous} to {found}");
             }
+            Detail::ToldBy(witness) => {
+                let _ = match witness.kind {
+                    WitnessKind::DeletedLog => write!(text, "; it is here as {witness}"),
+                    WitnessKind::OffsetIndex
+                    | WitnessKind::TimeIndex
+                    | WitnessKind::TransactionIndex
+                    | WitnessKind::ProducerSnapshot => write!(text, "; known from {witness}"),
+                };
+            }
         }
         text
     }
 
     fn what(&self) -> &'static str {
         match (self.kind, self.class) {
+            (GapKind::OffsetGap, GapClass::SegmentMissing) if self.segment.is_some() => {
+                "in this .log once, and gone"
+            }
             (GapKind::EpochRegression, GapClass::CoordinatorEpochRegression) => {
                 "coordinator epoch goes back"
             }
@@ -303,6 +327,8 @@ impl GapClass {
             Self::ControlRecord => "control record",
             Self::Aborted => "records of an aborted transaction",
             Self::SegmentMissing => "a segment is missing here",
+            Self::SegmentDeleted => "truncated, or renamed by hand",
+            Self::Damage("zero-tail") => "zeros in place of batches",
             Self::Damage("torn-tail") => "the last batch is torn",
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
@@ -326,127 +352,4 @@ pub fn range<T: PartialEq + std::fmt::Display>(first: T, last: T) -> String {
     } else {
         format!("{first}..{last}")
     }
-}
-
-/// One result of `gaps`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct GapRow<'a> {
-    /// Topic, as the directory's name says; null if that is no partition's name.
-    pub topic: Option<&'a str>,
-    /// Partition number, as the directory's name says.
-    pub partition: Option<i32>,
-    /// `missing`, `repeated`, `reordered`, `epochRegression` or `offsetGap`.
-    pub kind: &'static str,
-    /// The likely cause, a short name.
-    pub class: &'static str,
-    /// Whether records are gone that nobody meant to remove.
-    pub is_loss: bool,
-    /// The producer, where one is concerned.
-    pub producer_id: Option<i64>,
-    /// Its epoch.
-    pub producer_epoch: Option<i16>,
-    /// First sequence: missing, or of the batch.
-    pub first_sequence: Option<i32>,
-    /// Last sequence; null where all from the first on were never stored.
-    pub last_sequence: Option<i32>,
-    /// First offset: of the gap, or of the batch.
-    pub first_offset: Option<i64>,
-    /// Last offset.
-    pub last_offset: Option<i64>,
-    /// The `.log` concerned; of missing sequences that of the batch behind them.
-    pub file: Option<String>,
-    /// Byte position in it.
-    pub position: Option<u64>,
-    /// How many records are missing, where that is known.
-    pub records: Option<u64>,
-    /// The batch that has the records first.
-    pub duplicate_of: Option<OffsetRange>,
-    /// How many batches of the producer lie between, the first one included.
-    pub batches_apart: Option<u64>,
-    /// Whether a broker that never stopped still remembered the first one.
-    pub inside_window: Option<bool>,
-    /// The batch before one whose offsets go back: its position.
-    pub previous_position: Option<u64>,
-    /// The batch before one whose offsets go back: its last offset.
-    pub previous_last_offset: Option<i64>,
-    /// `equal` or `other`: the batches at the same offsets compared.
-    pub content: Option<&'static str>,
-    /// The epoch before one that goes back, or that a client raised.
-    pub previous_epoch: Option<i32>,
-    /// The epoch that goes back, or the raised one.
-    pub found_epoch: Option<i32>,
-    /// The same in words.
-    pub message: String,
-}
-
-impl<'a> GapRow<'a> {
-    /// The row of a finding in `dir`.
-    #[must_use]
-    pub fn new(finding: &Finding, dir: &'a PartitionDir) -> Self {
-        let mut row = Self {
-            topic: dir.topic(),
-            partition: dir.partition(),
-            kind: finding.kind.name(),
-            class: finding.class.name(),
-            is_loss: finding.is_loss(),
-            producer_id: finding.producer.map(|(id, _)| id),
-            producer_epoch: finding.producer.map(|(_, epoch)| epoch),
-            first_sequence: finding.sequences.map(|(first, _)| first),
-            last_sequence: finding
-                .sequences
-                .filter(|_| finding.class != GapClass::EpochRaised)
-                .map(|(_, last)| last),
-            first_offset: finding.first_offset,
-            last_offset: finding.last_offset,
-            file: finding.segment.and_then(|index| file_name(dir, index)),
-            position: finding.position,
-            records: finding.records,
-            duplicate_of: None,
-            batches_apart: None,
-            inside_window: None,
-            previous_position: None,
-            previous_last_offset: None,
-            content: None,
-            previous_epoch: None,
-            found_epoch: None,
-            message: finding.message(),
-        };
-        row.add(finding.detail);
-        row
-    }
-
-    fn add(&mut self, detail: Detail) {
-        match detail {
-            Detail::None => {}
-            Detail::DuplicateOf {
-                earlier,
-                batches_apart,
-                is_inside_window,
-            } => {
-                self.duplicate_of = Some(earlier);
-                self.batches_apart = batches_apart;
-                self.inside_window = is_inside_window;
-            }
-            Detail::Overlap {
-                previous_position,
-                previous_last_offset,
-                is_equal,
-            } => {
-                self.previous_position = Some(previous_position);
-                self.previous_last_offset = Some(previous_last_offset);
-                self.content = is_equal.map(|it| if it { "equal" } else { "other" });
-            }
-            Detail::Epochs { previous, found } => {
-                self.previous_epoch = Some(previous);
-                self.found_epoch = Some(found);
-            }
-        }
-    }
-}
-
-fn file_name(dir: &PartitionDir, segment: usize) -> Option<String> {
-    let log = dir.segments.get(segment)?.log;
-    Some(dir.file(log)?.name().into_owned())
 }

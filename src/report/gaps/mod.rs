@@ -4,11 +4,16 @@
 //! One pass over the headers follows offsets and producers. Only where batches may repeat earlier
 //! ones, a second pass looks those up, some ten thousand at a time; a sound log never needs it.
 
+mod ends;
 mod finding;
 pub(super) mod offsets;
 mod repeats;
+mod row;
+mod witnesses;
 
-pub use finding::{Detail, Finding, GapClass, GapKind, GapRow, OffsetRange, range};
+pub use finding::{Detail, Finding, GapClass, GapKind, OffsetRange, range};
+pub use row::GapRow;
+pub use witnesses::{Witness, WitnessKind};
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -77,7 +82,8 @@ pub fn find_gaps<E: From<Error>>(
         alarms: 0,
     };
     let mut found = Vec::new();
-    let mut fold = GapFold::begin(dir, checkpoints, options, &mut found)?;
+    let mut fold = GapFold::begin(dir, checkpoints, options)?;
+    fold.offsets.before_log(&mut found);
     let vanished = walk_partition(dir, options.io, 0, |at, entry| {
         fold.entry(at, &entry, &mut found)?;
         if !found.is_empty() {
@@ -91,6 +97,8 @@ pub fn find_gaps<E: From<Error>>(
             path: dir.path.clone(),
         }));
     }
+    fold.offsets.finish(&mut found)?;
+    fold.offsets.behind_log(&mut found)?;
     let mut summary = fold.finish(&mut found)?;
     out.hand_out(&mut found)?;
     summary.alarms = out.alarms;
@@ -154,18 +162,17 @@ pub(super) struct GapFold<'d> {
 }
 
 impl<'d> GapFold<'d> {
-    /// Before the first entry. What is known by then is put into `found`.
+    /// Before the first entry.
     pub(super) fn begin(
         dir: &'d PartitionDir,
         checkpoints: CheckpointedOffsets,
         options: &GapOptions,
-        found: &mut Vec<Finding>,
     ) -> Result<Self, Error> {
         let mut fold = Self {
             dir,
             io: options.io,
             snapshot: None,
-            offsets: Offsets::new(dir, options.io, checkpoints, found),
+            offsets: Offsets::new(dir, options.io, checkpoints),
             sequences: sequences(dir),
             pending: VecDeque::new(),
             repeats: Repeats::default(),
@@ -173,6 +180,9 @@ impl<'d> GapFold<'d> {
         };
         if !options.from_scratch {
             fold.snapshot = fold.load_first_snapshot(dir, options.io)?;
+        }
+        if fold.snapshot.is_none() {
+            fold.offsets.count_lost_front();
         }
         Ok(fold)
     }

@@ -1,9 +1,10 @@
 //! Offsets along a log: what is missing between entries, what goes back, and why.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
+use super::ends::lost_front;
 use super::finding::{Detail, Finding, GapClass, GapKind};
-use crate::format::file_name::{FileState, LogFileKind};
+use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::damage::{Damage, DamageKind};
@@ -18,10 +19,13 @@ const MAX_COMPARED: usize = 16;
 
 /// Follows the offsets of a log.
 pub(in crate::report) struct Offsets<'d> {
-    dir: &'d PartitionDir,
+    pub(super) dir: &'d PartitionDir,
     io: Io,
-    /// Base offsets of side files that belong to no segment: a `.log` was there once.
-    orphans: Vec<i64>,
+    pub(super) witnesses: Witnesses<'d>,
+    /// The high watermark that was checkpointed.
+    pub(super) high_watermark: Option<i64>,
+    /// The first offset of what is gone from the front and should not be, and what is left of it.
+    pub(super) lost_front: Option<(i64, Witness)>,
     cleaner_offset: Option<i64>,
     is_compacted: bool,
     looked_ahead: bool,
@@ -31,8 +35,10 @@ pub(in crate::report) struct Offsets<'d> {
     pub(in crate::report) next_offset: i64,
     /// The segment at hand.
     segment: Option<usize>,
-    is_segment_empty: bool,
+    pub(super) is_segment_empty: bool,
     damage: Option<(usize, Damage)>,
+    /// Zeros that the log ends with: segment and position.
+    pub(super) zero_tail: Option<(usize, u64)>,
     previous: Option<Previous>,
     compared: usize,
     /// Whether the batches up to this offset are at earlier places with the same content.
@@ -60,16 +66,18 @@ impl<'d> Offsets<'d> {
         dir: &'d PartitionDir,
         io: Io,
         checkpoints: CheckpointedOffsets,
-        found: &mut Vec<Finding>,
     ) -> Self {
         let first_base = dir
             .segments
             .first()
             .map_or(0, |segment| segment.base_offset);
-        let offsets = Self {
+        let witnesses = Witnesses::new(dir, io);
+        Self {
             dir,
             io,
-            orphans: orphans(dir),
+            witnesses,
+            high_watermark: checkpoints.high_watermark,
+            lost_front: lost_front(dir, witnesses, checkpoints.log_start_offset),
             cleaner_offset: checkpoints.cleaner_offset,
             is_compacted: false,
             looked_ahead: false,
@@ -79,18 +87,11 @@ impl<'d> Offsets<'d> {
             segment: None,
             is_segment_empty: false,
             damage: None,
+            zero_tail: None,
             previous: None,
             compared: 0,
             equal_up_to: i64::MIN,
-        };
-        // A checkpointed log start below the first segment proves nothing: a broker writes the
-        // checkpoint once a minute, and raises the start to the segment's base when it loads
-        // (`LogManager.checkpointLogStartOffsets`, `LogLoader.load`).
-        if offsets.log_start_offset > 0 {
-            let last = offsets.log_start_offset - 1;
-            found.push(gap(0, last, GapClass::BeforeLogStart));
         }
-        offsets
     }
 
     /// Makes sure that the segments up to `at` have been entered.
@@ -115,11 +116,7 @@ impl<'d> Offsets<'d> {
             };
             let base_offset = segment.base_offset;
             if self.next_offset < base_offset && self.segment.is_some() {
-                let class = match self.damage.take() {
-                    Some((_, damage)) => GapClass::Damage(damage.kind.name()),
-                    None => self.class_before_segment(base_offset)?,
-                };
-                self.hole(self.next_offset, base_offset - 1, class, found);
+                self.hole_before_segment(base_offset, found)?;
                 self.next_offset = base_offset;
             }
             self.report_damage(found);
@@ -130,26 +127,75 @@ impl<'d> Offsets<'d> {
         Ok(())
     }
 
-    /// Why offsets are missing before a segment that begins at `base_offset`.
-    fn class_before_segment(&mut self, base_offset: i64) -> Result<GapClass, Error> {
-        let from = self.next_offset;
-        if self
-            .orphans
-            .iter()
-            .any(|it| (from..base_offset).contains(it))
-        {
-            return Ok(GapClass::SegmentMissing);
+    /// Tells why offsets are missing before a segment that begins at `base_offset`.
+    fn hole_before_segment(
+        &mut self,
+        base_offset: i64,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
+        let (first, last) = (self.next_offset, base_offset - 1);
+        if let Some((_, damage)) = self.damage.take() {
+            let class = GapClass::Damage(damage.kind.name());
+            self.hole(first, last, class, found);
+            return Ok(());
         }
-        // The cleaner leaves an empty `.log` behind where nothing of it is left.
-        let is_compacted = self.is_segment_empty
-            || self.cleaner_offset.is_some_and(|cleaned| from < cleaned)
+        let (class, witness) = self.class_before_segment(first..base_offset)?;
+        self.hole(first, last, class, found);
+        if let (Some(witness), Some(told)) = (witness, found.last_mut())
+            && told.class == GapClass::SegmentMissing
+        {
+            told.detail = Detail::ToldBy(witness);
+            if self.is_of_segment_at_hand(witness) {
+                told.segment = self.segment;
+                told.position = self.is_segment_empty.then_some(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a witness says that the `.log` at hand had more, not that one is missing.
+    fn is_of_segment_at_hand(&self, witness: Witness) -> bool {
+        let segment = self.segment.and_then(|index| self.dir.segments.get(index));
+        witness.kind == WitnessKind::ProducerSnapshot && self.is_segment_empty
+            || segment.is_some_and(|it| it.base_offset == witness.base_offset)
+    }
+
+    /// Why offsets between two segments are missing, and the file that tells so.
+    fn class_before_segment(
+        &mut self,
+        offsets: Range<i64>,
+    ) -> Result<(GapClass, Option<Witness>), Error> {
+        let lost = |witness| Ok((GapClass::SegmentMissing, Some(witness)));
+        if let Some(witness) = self.witnesses.of_lost_segment(&offsets) {
+            return lost(witness);
+        }
+        let segment = self.segment.and_then(|index| self.dir.segments.get(index));
+        if let Some(segment) = segment
+            && let Some((witness, _)) = self.witnesses.in_segment(segment, &offsets)?
+        {
+            return lost(witness);
+        }
+        if let Some(witness) = self.witnesses.lone_snapshot(offsets.start)
+            && !self.is_segment_empty
+        {
+            return lost(witness);
+        }
+        let is_compacted = self
+            .cleaner_offset
+            .is_some_and(|cleaned| offsets.start < cleaned)
             || self.is_compacted
             || self.is_compacted_later()?;
-        Ok(if is_compacted {
-            GapClass::CompactedBetweenBatches
-        } else {
-            GapClass::SegmentMissing
-        })
+        if is_compacted {
+            return Ok((GapClass::CompactedBetweenBatches, None));
+        }
+        // The cleaner leaves an empty `.log` behind where nothing of it is left.
+        if !self.is_segment_empty || self.witnesses.has_lone_snapshot(&offsets) {
+            return Ok((GapClass::SegmentMissing, None));
+        }
+        match self.witnesses.of_last_batches(&offsets)? {
+            Some(witness) => lost(witness),
+            None => Ok((GapClass::CompactedBetweenBatches, None)),
+        }
     }
 
     /// Whether anything in the log tells that the cleaner was at work. Looked up once at most.
@@ -309,7 +355,9 @@ impl<'d> Offsets<'d> {
     /// Bytes that are no batch.
     pub(in crate::report) fn damage(&mut self, segment: usize, damage: Damage) {
         self.is_segment_empty = false;
-        if damage.kind != DamageKind::ZeroTail && self.damage.is_none() {
+        if damage.kind == DamageKind::ZeroTail {
+            self.zero_tail = Some((segment, damage.position));
+        } else if self.damage.is_none() {
             self.damage = Some((segment, damage));
         }
     }
@@ -414,35 +462,4 @@ fn damage_finding(
         position: Some(damage.position),
         ..gap(0, 0, GapClass::Damage(damage.kind.name()))
     }
-}
-
-/// Base offsets of indexes and snapshots whose `.log` is not there. A snapshot behind the last
-/// segment's base is one of a clean stop.
-fn orphans(dir: &PartitionDir) -> Vec<i64> {
-    let has_log = |base: i64| {
-        dir.segments
-            .binary_search_by_key(&base, |segment| segment.base_offset)
-            .is_ok()
-    };
-    let live = dir
-        .files
-        .iter()
-        .filter(|file| file.parsed.state == FileState::Live);
-    live.filter_map(|file| match file.parsed.kind {
-        LogFileKind::OffsetIndex(base)
-        | LogFileKind::TimeIndex(base)
-        | LogFileKind::TransactionIndex(base)
-        | LogFileKind::ProducerSnapshot(base) => Some(base),
-        LogFileKind::Log(_)
-        | LogFileKind::LeaderEpochCheckpoint
-        | LogFileKind::PartitionMetadata
-        | LogFileKind::QuorumState
-        | LogFileKind::KRaftSnapshot(_)
-        | LogFileKind::KRaftSnapshotPart(..)
-        | LogFileKind::RemoteLogSnapshot
-        | LogFileKind::NotANumber(_)
-        | LogFileKind::Unknown(_) => None,
-    })
-    .filter(|&base| !has_log(base))
-    .collect()
 }

@@ -125,8 +125,7 @@ impl<'d> Replay<'d> {
         checkpoints: CheckpointedOffsets,
         options: &'d ReplayOptions,
     ) -> Result<Self, Error> {
-        let mut ignored = Vec::new();
-        let offsets = Offsets::new(dir, options.io, checkpoints, &mut ignored);
+        let offsets = Offsets::new(dir, options.io, checkpoints);
         let mut manager = ProducerStateManager::default();
         let first = dir.segments.first().map_or(0, |it| it.base_offset);
         let is_wanted = !options.from_scratch && options.at_offset.is_none_or(|at| first <= at);
@@ -158,7 +157,7 @@ impl<'d> Replay<'d> {
             is_beginning_gone,
             options,
             data_origin,
-            ignored,
+            ignored: Vec::new(),
         })
     }
 

@@ -89,12 +89,11 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             io,
             ..GapOptions::default()
         };
-        let mut gap_findings = Vec::new();
-        let gaps = GapFold::begin(dir, self.checkpoints, &gap_options, &mut gap_findings)?;
+        let gaps = GapFold::begin(dir, self.checkpoints, &gap_options)?;
         let gaps = gaps.without_unread();
         let mut folds = Folds {
             gaps,
-            gap_findings,
+            gap_findings: Vec::new(),
             compaction: Compaction::default(),
             transactions: Comparison::new(
                 dir,

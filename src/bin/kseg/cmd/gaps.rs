@@ -179,7 +179,10 @@ impl Answer {
 fn is_expected(finding: &Finding) -> bool {
     !finding.is_alarm()
         && match finding.kind {
-            GapKind::OffsetGap | GapKind::Missing => finding.class != GapClass::EpochRaised,
+            GapKind::OffsetGap | GapKind::Missing => !matches!(
+                finding.class,
+                GapClass::EpochRaised | GapClass::SegmentDeleted
+            ),
             GapKind::Repeated | GapKind::Reordered | GapKind::EpochRegression => false,
         }
 }

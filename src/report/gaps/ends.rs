@@ -1,0 +1,186 @@
+//! Records that were before the first batch of a log or behind its last one, by the files that are
+//! left of them.
+
+use std::ops::Range;
+use std::thread;
+
+use super::finding::{Detail, Finding, GapClass};
+use super::offsets::{Offsets, gap};
+use super::witnesses::{Witness, WitnessKind, Witnesses};
+use crate::log::Error;
+use crate::log::checkpoints::SETTLING;
+use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
+use crate::log::partition_dir::PartitionDir;
+use crate::report::partition_state::snapshot_files;
+
+/// The first offset of segments that are gone from the front of a log, though its start was not
+/// set behind them, and what is left of them. A snapshot alone tells nothing: one of a clean stop
+/// lies in the middle of a segment, and outlives it (`UnifiedLog.deleteProducerSnapshots`).
+pub(super) fn lost_front(
+    dir: &PartitionDir,
+    witnesses: Witnesses<'_>,
+    log_start_checkpoint: Option<i64>,
+) -> Option<(i64, Witness)> {
+    let front = dir.segments.first()?.base_offset;
+    let before = 0..front;
+    if !dir.is_whole || !has_orphans(dir, &before) {
+        return None;
+    }
+    let witness = witnesses.of_lost_segment(&before)?;
+    let first = witness.base_offset.max(log_start_checkpoint.unwrap_or(0));
+    (first < front).then_some((first, witness))
+}
+
+/// Whether indexes without their `.log` are there and stay.
+fn has_orphans(dir: &PartitionDir, offsets: &Range<i64>) -> bool {
+    let orphans = || orphan_indexes(dir).filter(|(base, _)| offsets.contains(base));
+    if orphans().next().is_none() {
+        return false;
+    }
+    // A broker may be renaming them.
+    thread::sleep(SETTLING);
+    orphans().any(|(base, file)| is_still_orphan(dir, base, file))
+}
+
+impl Offsets<'_> {
+    /// Tells what lies before the log, and apart from it what should not.
+    pub(super) fn before_log(&self, found: &mut Vec<Finding>) {
+        // A checkpointed log start below the first segment proves nothing: a broker writes the
+        // checkpoint once a minute, and raises the start to the segment's base when it loads
+        // (`LogManager.checkpointLogStartOffsets`, `LogLoader.load`).
+        let begins_at = self
+            .lost_front
+            .map_or(self.log_start_offset, |(first, _)| first);
+        if begins_at > 0 {
+            found.push(gap(0, begins_at - 1, GapClass::BeforeLogStart));
+        }
+        if let Some((first, witness)) = self.lost_front {
+            found.push(Finding {
+                detail: Detail::ToldBy(witness),
+                ..gap(first, self.log_start_offset - 1, GapClass::SegmentMissing)
+            });
+        }
+    }
+
+    /// Counts what is gone from the front: nothing else knows what producers wrote there.
+    pub(super) fn count_lost_front(&mut self) {
+        if let Some((first, _)) = self.lost_front {
+            let lost = self.log_start_offset.saturating_sub(first);
+            self.gone.lost = u64::try_from(lost).unwrap_or(0);
+        }
+    }
+
+    /// Tells what was behind the last batch, in a log that has been walked to its end.
+    pub(super) fn behind_log(&self, found: &mut Vec<Finding>) -> Result<(), Error> {
+        let dir = self.dir;
+        let Some(last) = dir.segments.len().checked_sub(1) else {
+            return Ok(());
+        };
+        let first = match found.last() {
+            // Damage at the end has its own say, as far as its header can be read.
+            Some(damage) if damage.segment == Some(last) && damage.class.is_damage() => {
+                match damage.last_offset {
+                    Some(damaged) => damaged.saturating_add(1),
+                    None => return Ok(()),
+                }
+            }
+            Some(_) | None => self.next_offset,
+        };
+        let behind = first..i64::MAX;
+        if dir.is_whole && has_orphans(dir, &behind) {
+            found.extend(self.lost_segments(&behind)?);
+            return Ok(());
+        }
+        if let Some((witness, last_offset)) = self.named_behind(last, &behind)? {
+            let gap = match self.zero_tail {
+                Some((segment, position)) => Finding {
+                    segment: Some(segment),
+                    position: Some(position),
+                    ..gap(first, last_offset, GapClass::Damage("zero-tail"))
+                },
+                None => gap(first, last_offset, GapClass::SegmentMissing),
+            };
+            // What a snapshot tells of may have been in a segment of its own.
+            let is_in_last = witness.kind != WitnessKind::ProducerSnapshot || self.is_segment_empty;
+            let deleted = self.witnesses.deleted_logs(&behind);
+            let deleted = deleted
+                .filter(|_| gap.segment.is_none() && !is_in_last)
+                .min_by_key(|it| it.base_offset);
+            found.push(Finding {
+                segment: gap.segment.or(is_in_last.then_some(last)),
+                detail: Detail::ToldBy(deleted.unwrap_or(witness)),
+                ..gap
+            });
+            return Ok(());
+        }
+        found.extend(self.deleted_behind(&behind));
+        Ok(())
+    }
+
+    /// Segments behind the end, by the indexes they left.
+    fn lost_segments(&self, behind: &Range<i64>) -> Result<Option<Finding>, Error> {
+        let Some(witness) = self.witnesses.of_lost_segment(behind) else {
+            return Ok(None);
+        };
+        let orphans = orphan_indexes(self.dir).filter(|(base, _)| behind.contains(base));
+        let named = self
+            .witnesses
+            .in_indexes(orphans.map(|(_, file)| file), behind)?;
+        let last_offset = named.map(|(_, offset)| offset);
+        let snapshot = snapshot_files(self.dir).map(|(at, _)| at - 1).max();
+        let snapshot = snapshot.filter(|at| *at >= witness.base_offset);
+        Ok(Some(Finding {
+            last_offset: last_offset.max(snapshot),
+            detail: Detail::ToldBy(witness),
+            ..gap(behind.start, behind.start, GapClass::SegmentMissing)
+        }))
+    }
+
+    /// The highest offset behind the end that a side file tells of.
+    fn named_behind(
+        &self,
+        last: usize,
+        behind: &Range<i64>,
+    ) -> Result<Option<(Witness, i64)>, Error> {
+        let dir = self.dir;
+        let snapshot = snapshot_files(dir)
+            .filter(|(at, _)| dir.is_whole && *at > behind.start)
+            .max_by_key(|(at, _)| *at);
+        if let Some((at, file)) = snapshot {
+            // A broker that truncates deletes it after it has cut the log.
+            thread::sleep(SETTLING);
+            if dir.file_path(file).exists() {
+                return Ok(Witness::of_file(file).map(|witness| (witness, at - 1)));
+            }
+        }
+        let Some(segment) = dir.segments.get(last) else {
+            return Ok(None);
+        };
+        // Where a snapshot says that the log ended here, an index that says other is wrong itself.
+        let is_stopped_here = behind.start > segment.base_offset
+            && snapshot_files(dir).any(|(at, _)| at == behind.start);
+        if is_stopped_here {
+            return Ok(None);
+        }
+        self.witnesses.in_segment(segment, behind)
+    }
+
+    /// A segment behind the end under a name that any start deletes: lost if the high watermark
+    /// was behind it, else what a follower leaves that was told to truncate.
+    fn deleted_behind(&self, behind: &Range<i64>) -> Option<Finding> {
+        let deleted = self.witnesses.deleted_logs(behind);
+        let witness = deleted.min_by_key(|log| log.base_offset)?;
+        let first = witness.base_offset;
+        let is_lost = self.high_watermark.is_some_and(|it| it > first);
+        let class = if is_lost {
+            GapClass::SegmentMissing
+        } else {
+            GapClass::SegmentDeleted
+        };
+        Some(Finding {
+            last_offset: None,
+            detail: Detail::ToldBy(witness),
+            ..gap(first, first, class)
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! What other files tell of records that are in no `.log`.
+//!
+//! An index names offsets of batches that were appended, and the cleaner writes it anew with its
+//! segment (`Cleaner.cleanSegments`): what it names beyond the end of its `.log` was not compacted
+//! away. A snapshot was taken where the log ended, and a truncation deletes those behind the new
+//! end (`ProducerStateManager.truncateAndReload`).
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::{ControlFlow, Range};
+
+use crate::format::aborted_txn::AbortedTxnRows;
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::format::offset_index::OffsetIndexRows;
+use crate::format::time_index::TimeIndexRows;
+use crate::log::batches::Entry;
+use crate::log::orphan_files::orphan_indexes;
+use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::partition_walk::walk_partition;
+use crate::log::{Error, Io};
+use crate::report::partition_state::{read_snapshot, snapshot_files};
+
+/// A file that tells of records which are in no `.log`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// What file it is.
+    pub kind: WitnessKind,
+    /// The offset in its name.
+    pub base_offset: i64,
+}
+
+/// What kind of file tells of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WitnessKind {
+    /// `.index`.
+    OffsetIndex,
+    /// `.timeindex`.
+    TimeIndex,
+    /// `.txnindex`.
+    TransactionIndex,
+    /// `.snapshot`.
+    ProducerSnapshot,
+    /// `.log.deleted`: the segment itself, that any start deletes.
+    DeletedLog,
+}
+
+impl Witness {
+    /// The witness that a file in use can be.
+    pub(super) fn of_file(file: &FileEntry) -> Option<Self> {
+        let (kind, base_offset) = match (&file.parsed.kind, file.parsed.state) {
+            (LogFileKind::OffsetIndex(base), FileState::Live) => (WitnessKind::OffsetIndex, base),
+            (LogFileKind::TimeIndex(base), FileState::Live) => (WitnessKind::TimeIndex, base),
+            (LogFileKind::TransactionIndex(base), FileState::Live) => {
+                (WitnessKind::TransactionIndex, base)
+            }
+            (LogFileKind::ProducerSnapshot(base), FileState::Live) => {
+                (WitnessKind::ProducerSnapshot, base)
+            }
+            (LogFileKind::Log(base), FileState::Deleted) => (WitnessKind::DeletedLog, base),
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            base_offset: *base_offset,
+        })
+    }
+}
+
+/// The name of the file.
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = self.base_offset;
+        let (kind, state) = match self.kind {
+            WitnessKind::OffsetIndex => (LogFileKind::OffsetIndex(base), FileState::Live),
+            WitnessKind::TimeIndex => (LogFileKind::TimeIndex(base), FileState::Live),
+            WitnessKind::TransactionIndex => (LogFileKind::TransactionIndex(base), FileState::Live),
+            WitnessKind::ProducerSnapshot => (LogFileKind::ProducerSnapshot(base), FileState::Live),
+            WitnessKind::DeletedLog => (LogFileKind::Log(base), FileState::Deleted),
+        };
+        write!(f, "{kind}{}", state.suffix())
+    }
+}
+
+/// The files of a partition as witnesses.
+#[derive(Clone, Copy)]
+pub(super) struct Witnesses<'d> {
+    dir: &'d PartitionDir,
+    io: Io,
+}
+
+impl<'d> Witnesses<'d> {
+    pub(super) fn new(dir: &'d PartitionDir, io: Io) -> Self {
+        Self { dir, io }
+    }
+
+    /// What is left of a segment whose `.log` is not there: the segment itself under another name
+    /// first of all.
+    pub(super) fn of_lost_segment(&self, offsets: &Range<i64>) -> Option<Witness> {
+        let index = orphan_indexes(self.dir)
+            .filter(|(base, _)| offsets.contains(base))
+            .min_by_key(|(base, _)| *base);
+        let index = Witness::of_file(index?.1)?;
+        let log = self
+            .deleted_logs(offsets)
+            .find(|log| log.base_offset == index.base_offset);
+        Some(log.unwrap_or(index))
+    }
+
+    /// Segments from these offsets on that any start deletes.
+    pub(super) fn deleted_logs<'r>(
+        &self,
+        offsets: &'r Range<i64>,
+    ) -> impl Iterator<Item = Witness> + use<'d, 'r> {
+        let witnesses = self.dir.files.iter().filter_map(Witness::of_file);
+        witnesses
+            .filter(|it| it.kind == WitnessKind::DeletedLog && offsets.contains(&it.base_offset))
+    }
+
+    /// A snapshot at exactly this offset, where no segment begins any more.
+    pub(super) fn lone_snapshot(&self, offset: i64) -> Option<Witness> {
+        let (_, file) = snapshot_files(self.dir).find(|(at, _)| *at == offset)?;
+        Witness::of_file(file)
+    }
+
+    /// Whether a snapshot lies between, where no segment begins any more.
+    pub(super) fn has_lone_snapshot(&self, offsets: &Range<i64>) -> bool {
+        let segments = &self.dir.segments;
+        let begins = |at: i64| {
+            segments
+                .binary_search_by_key(&at, |it| it.base_offset)
+                .is_ok()
+        };
+        snapshot_files(self.dir).any(|(at, _)| offsets.contains(&at) && !begins(at))
+    }
+
+    /// The highest offset of these that the indexes of a segment name.
+    pub(super) fn in_segment(
+        &self,
+        segment: &SegmentFiles,
+        offsets: &Range<i64>,
+    ) -> Result<Option<(Witness, i64)>, Error> {
+        let indexes = [segment.offset_index, segment.time_index, segment.txn_index];
+        let files = indexes.into_iter().flatten();
+        self.in_indexes(files.filter_map(|index| self.dir.file(index)), offsets)
+    }
+
+    /// The highest offset of these that indexes name.
+    pub(super) fn in_indexes<'f>(
+        &self,
+        files: impl Iterator<Item = &'f FileEntry>,
+        offsets: &Range<i64>,
+    ) -> Result<Option<(Witness, i64)>, Error> {
+        let mut highest: Option<(Witness, i64)> = None;
+        for file in files {
+            let Some(witness) = Witness::of_file(file) else {
+                continue;
+            };
+            if let Some(offset) = self.last_offset_named(witness, file)?
+                && offsets.contains(&offset)
+                && highest.is_none_or(|(_, other)| offset > other)
+            {
+                highest = Some((witness, offset));
+            }
+        }
+        Ok(highest)
+    }
+
+    /// The last offset that an index names.
+    fn last_offset_named(&self, index: Witness, file: &FileEntry) -> Result<Option<i64>, Error> {
+        if file.size_in_bytes == 0 {
+            return Ok(None);
+        }
+        let Some(file) = self.dir.open_file(file, self.io)? else {
+            return Ok(None);
+        };
+        let bytes = file.read_all()?;
+        let base_offset = index.base_offset;
+        let last = match index.kind {
+            WitnessKind::OffsetIndex => {
+                let rows = OffsetIndexRows::decode(&bytes).rows();
+                rows.last().map(|row| row.offset(base_offset))
+            }
+            WitnessKind::TimeIndex => {
+                let rows = TimeIndexRows::decode(&bytes).rows();
+                rows.last().map(|row| row.offset(base_offset))
+            }
+            WitnessKind::TransactionIndex => {
+                let rows = AbortedTxnRows::decode(&bytes).rows();
+                rows.last().map(|row| row.last_offset())
+            }
+            WitnessKind::ProducerSnapshot | WitnessKind::DeletedLog => None,
+        };
+        Ok(last)
+    }
+
+    /// The newest snapshot, if it has a producer whose last batch is at one of these offsets and
+    /// of which the log has none behind them: the cleaner leaves the last batch of each producer
+    /// that the broker knows (`Cleaner.cleanInto`).
+    pub(super) fn of_last_batches(&self, offsets: &Range<i64>) -> Result<Option<Witness>, Error> {
+        let newest = snapshot_files(self.dir).max_by_key(|(at, _)| *at);
+        let Some((at, file)) = newest.filter(|(at, _)| *at >= offsets.end) else {
+            return Ok(None);
+        };
+        let Some(Ok(rows)) = read_snapshot(self.dir, self.io, at)? else {
+            return Ok(None);
+        };
+        let ends_here = rows.iter().filter(|row| offsets.contains(&row.last_offset));
+        let mut ending: HashSet<i64> = ends_here.map(|row| row.producer_id).collect();
+        let behind = self
+            .dir
+            .segments
+            .partition_point(|segment| segment.base_offset < offsets.end);
+        walk_partition(self.dir, self.io, behind, |_, entry| {
+            if let Entry::Batch(batch) = entry {
+                ending.remove(&batch.header.producer_id());
+            }
+            Ok::<_, Error>(if ending.is_empty() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(Witness::of_file(file).filter(|_| !ending.is_empty()))
+    }
+}

@@ -623,3 +623,51 @@ fn is_loaded_differently(partition: &Path) -> bool {
     .unwrap();
     has_swap || index_past_end || overflows
 }
+
+/// Every partition of the fixtures whose checkpointed high watermark lies above the log end.
+#[test]
+fn a_high_watermark_above_the_log_end_is_told() {
+    let mut found = 0;
+    let mut folders = vec![root().join("fixtures")];
+    while let Some(folder) = folders.pop() {
+        for path in dirs(&folder) {
+            let dir = PartitionDir::open(&path).unwrap();
+            if dir.segments.is_empty() || dir.name.is_none() {
+                folders.push(path);
+                continue;
+            }
+            let above = Checkpoints::read(path.parent().unwrap(), kseg::log::Io::Mmap);
+            let offsets = above.of_dir(&dir);
+            let row = lso(&dir, offsets, StateOptions::default())
+                .unwrap()
+                .unwrap();
+            let past = offsets.high_watermark.filter(|it| *it > row.log_end_offset);
+            assert_eq!(row.high_watermark_past_end, past, "{}", path.display());
+            if past.is_some() {
+                assert_eq!(row.high_watermark, row.log_end_offset, "{}", path.display());
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 2, "{found}");
+}
+
+/// A broker truncates first and writes the checkpoint a moment later: what it says by now counts.
+#[test]
+fn a_high_watermark_that_has_been_lowered_meanwhile_is_not_told() {
+    let copy = tempfile::tempdir().unwrap();
+    folders::copy(
+        &root().join("fixtures/s07a-truncated-tail/data"),
+        copy.path(),
+    );
+    let path = copy.path().join("dmg-0");
+    let (dir, offsets) = open(&path);
+    let told = |offsets| {
+        let row = lso(&dir, offsets, StateOptions::default());
+        row.unwrap().unwrap().high_watermark_past_end
+    };
+    assert_eq!(told(offsets), Some(119));
+    let checkpoint = copy.path().join("replication-offset-checkpoint");
+    fs::write(checkpoint, "0\n1\ndmg 0 116\n").unwrap();
+    assert_eq!(told(offsets), None);
+}

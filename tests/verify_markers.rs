@@ -26,7 +26,6 @@ mod segments;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use common::partitions::{broker_fixtures, folders_in, open, partitions_below, root};
 use kseg::log::batches::Entry;
@@ -54,7 +53,6 @@ fn log_dirs() -> Vec<(PathBuf, Arc<CoordinatorsKnow>)> {
         let know = CoordinatorsKnow {
             states: Arc::new(states.unwrap()?),
             completed,
-            read_at: SystemTime::now(),
         };
         Some((data, Arc::new(know)))
     });

@@ -6,7 +6,7 @@ use super::partition_state::{PartitionState, StateOptions, load_partition_state}
 use super::transaction_state::{CoordinatorRow, TransactionClass, TransactionStates};
 use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
 use crate::log::Error;
-use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::find_batch;
 use crate::state::TxnMetadata;
@@ -32,6 +32,9 @@ pub struct LsoRow {
     pub high_watermark: i64,
     /// `checkpoint` (may be stale), `given`, or `assumed` to be the log end.
     pub high_watermark_source: &'static str,
+    /// The checkpointed high watermark, if it lies above the log end: records up to it were
+    /// acknowledged and are not here; a broker takes the log end. Null if it does not.
+    pub high_watermark_past_end: Option<i64>,
     /// The offset after the last batch.
     pub log_end_offset: i64,
     /// High watermark less last stable offset.
@@ -91,7 +94,7 @@ pub struct HeldBy {
 
 impl LsoRow {
     /// Adds what the coordinators know of the transaction that holds.
-    pub fn join(&mut self, coordinators: &TransactionStates) {
+    pub fn join(&mut self, coordinators: &TransactionStates, dir: &PartitionDir) {
         let Some(held) = &mut self.held_by else {
             return;
         };
@@ -101,8 +104,7 @@ impl LsoRow {
             return;
         }
         let epoch = held.producer_epoch.unwrap_or(NO_PRODUCER_EPOCH);
-        let partition = self.topic.as_deref().zip(self.partition);
-        let joined = coordinators.join(held.producer_id, epoch, partition);
+        let joined = coordinators.join_in(dir, held.producer_id, epoch);
         held.transactional_id = joined.transactional_id.map(str::to_owned);
         held.class = Some(joined.class);
         held.coordinator = joined.metadata.map(CoordinatorRow::from);
@@ -141,6 +143,7 @@ pub fn lso(
         first_unstable_offset: state.offsets.first_unstable_offset(),
         high_watermark,
         high_watermark_source: state.high_watermark_source.name(),
+        high_watermark_past_end: past_end(dir, &state, checkpoints, options),
         log_end_offset: state.log_end_offset,
         lag: high_watermark.saturating_sub(last_stable_offset),
         held_by,
@@ -150,6 +153,24 @@ pub fn lso(
         complete: state.incomplete.is_none(),
         incomplete_reason: state.incomplete,
     }))
+}
+
+/// The checkpointed high watermark, if it lies above the log end and still does: a broker that
+/// truncates writes the checkpoint a moment later.
+fn past_end(
+    dir: &PartitionDir,
+    state: &PartitionState,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+) -> Option<i64> {
+    let is_past = |it: &i64| *it > state.log_end_offset;
+    let is_asked = options.at_offset.is_none() && dir.is_whole;
+    checkpoints
+        .high_watermark
+        .filter(is_past)
+        .filter(|_| is_asked)?;
+    let again = checkpoints_again(dir, options.io);
+    again.high_watermark.filter(is_past)
 }
 
 /// The transaction whose first offset is the first unstable offset, if that is below the high

@@ -28,12 +28,15 @@ mod offset_commits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use folders::answered_data;
 use kseg::log::Io;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::partition_state::StateOptions;
-use kseg::report::transaction_state::{CoordinatorRow, TransactionState, TransactionStates};
+use kseg::report::transaction_state::{
+    CoordinatorRow, TransactionMetadata, TransactionState, TransactionStates,
+};
 use kseg::report::txns::{TxnsOptions, WantedStates, txns_partition};
 use serde_json::{Value, json};
 
@@ -483,12 +486,7 @@ fn copied(data: &Path, wanted: impl Fn(&str) -> Option<String>) -> tempfile::Tem
         let Some(name) = wanted(name(&partition)) else {
             continue;
         };
-        fs::create_dir(copy.path().join(&name)).unwrap();
-        for file in fs::read_dir(&partition).unwrap() {
-            let file = file.unwrap();
-            let to = copy.path().join(&name).join(file.file_name());
-            fs::copy(file.path(), to).unwrap();
-        }
+        folders::copy(&partition, &copy.path().join(&name));
     }
     copy
 }
@@ -563,6 +561,13 @@ fn a_missing_state_partition_leaves_unknown_what_no_record_names() {
     }
 }
 
+/// Every transactional id with what is known of it.
+fn known(states: &TransactionStates) -> BTreeMap<String, TransactionMetadata> {
+    let ids = states.iter();
+    ids.map(|(id, metadata)| (id.to_owned(), metadata.clone()))
+        .collect()
+}
+
 /// Of two replicas the one that a leader election would take.
 #[test]
 fn the_longer_replica_counts() {
@@ -578,11 +583,84 @@ fn the_longer_replica_counts() {
         let paths = [data.clone(), short.path().to_owned()];
         let mut turned = paths.clone();
         turned.reverse();
-        let whole = load(&data).unwrap();
-        assert_ne!(load(short.path()).unwrap(), whole);
+        let whole = known(&load(&data).unwrap());
+        assert_ne!(known(&load(short.path()).unwrap()), whole);
         for paths in [paths, turned] {
             let both = TransactionStates::load(&paths, Io::Read).unwrap().unwrap();
-            assert_eq!(both, whole);
+            assert_eq!(known(&both), whole);
         }
     }
+}
+
+/// A transaction that begins while the coordinators are read is not known to them: in a log that
+/// was written to since, none is an orphan, unless the broker has stopped for good.
+#[test]
+fn nothing_is_an_orphan_in_a_log_that_was_written_to_since() {
+    let copy = tempfile::tempdir().unwrap();
+    let fixture = root().join("fixtures/incidents/coordinator-forgot/data");
+    folders::copy(&fixture, copy.path());
+    fs::remove_file(copy.path().join(".kafka_cleanshutdown")).unwrap();
+    let states = TransactionStates::load(&[copy.path().to_owned()], Io::Mmap);
+    let states = Arc::new(states.unwrap().unwrap());
+    let classes = || {
+        let mut classes = BTreeMap::new();
+        for path in dirs(copy.path()) {
+            let dir = PartitionDir::open(&path).unwrap();
+            let options = TxnsOptions {
+                states: WantedStates::ALL,
+                coordinators: Some(Arc::clone(&states)),
+                ..TxnsOptions::default()
+            };
+            txns_partition::<kseg::log::Error>(&dir, Default::default(), &options, |row| {
+                if let Some(class) = row.class {
+                    *classes.entry(class.to_string()).or_insert(0) += 1;
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        classes
+    };
+    let before = classes();
+    let orphans = |classes: &BTreeMap<String, u64>| {
+        let orphans = classes
+            .iter()
+            .filter(|(class, _)| class.starts_with("orphan"));
+        orphans.map(|(_, number)| number).sum::<u64>()
+    };
+    assert!(orphans(&before) >= 2, "{before:?}");
+    let newer = "unknown: may be newer than what was read";
+    assert!(!before.contains_key(newer));
+
+    for path in dirs(copy.path()) {
+        let dir = PartitionDir::open(&path).unwrap();
+        let log = dir.file(dir.segments.last().unwrap().log).unwrap();
+        let log = fs::File::options()
+            .write(true)
+            .open(dir.file_path(log))
+            .unwrap();
+        log.set_modified(std::time::SystemTime::now()).unwrap();
+    }
+    let after = classes();
+    assert_eq!(after.get(newer), Some(&orphans(&before)), "{after:?}");
+    assert_eq!(orphans(&after), 0);
+    assert_eq!(after.get("ongoing"), before.get("ongoing"));
+
+    fs::write(copy.path().join(".kafka_cleanshutdown"), "{}").unwrap();
+    assert_eq!(classes(), before);
+}
+
+/// The segment with the beginning of an open transaction is gone from the middle of the log.
+#[test]
+fn a_transaction_that_began_in_a_missing_segment_is_not_below_the_log_start() {
+    let copy = tempfile::tempdir().unwrap();
+    let fixture = root().join("fixtures/incidents/several-open-transactions/data");
+    folders::copy(&fixture, copy.path());
+    let path = dirs(copy.path()).remove(0);
+    let dir = PartitionDir::open(&path).unwrap();
+    let middle = dir.segments[1].base_offset;
+    fs::remove_file(path.join(format!("{middle:020}.log"))).unwrap();
+    let table = open_transactions(&path, "table");
+    assert!(!table.contains("below the log start"), "{table}");
+    assert!(table.contains("see kseg gaps"), "{table}");
 }

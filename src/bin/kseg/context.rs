@@ -158,6 +158,15 @@ impl Context {
         Ok(())
     }
 
+    /// What a first line adds where something could not be looked at, and errors have said so.
+    pub(crate) fn unseen(&self) -> &'static str {
+        if self.failed {
+            "; not all could be looked at"
+        } else {
+            ""
+        }
+    }
+
     /// The exit code for what a command came to.
     pub(crate) fn finish(mut self, result: anyhow::Result<Status>) -> ExitCode {
         let result = result.and_then(|status| Ok(self.out.flush().map(|()| status)?));

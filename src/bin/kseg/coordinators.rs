@@ -3,7 +3,6 @@
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use kseg::log::log_dir::LogPath;
 use kseg::report::internal_records::UnreadRecords;
@@ -44,7 +43,6 @@ impl Coordinators {
 
     /// As [`Coordinators::states`], with the transactions that were ended.
     pub(crate) fn with_completed(&self, context: &Context) -> Option<CoordinatorsKnow> {
-        let read_at = SystemTime::now();
         let mut completed = CompletedTransactions::default();
         let states = self.load(context, |it| completed.add(it))?;
         if completed.forgotten > 0 {
@@ -53,11 +51,7 @@ impl Coordinators {
                 completed.forgotten
             ));
         }
-        Some(CoordinatorsKnow {
-            states,
-            completed,
-            read_at,
-        })
+        Some(CoordinatorsKnow { states, completed })
     }
 
     fn load(

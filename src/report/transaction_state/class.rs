@@ -21,6 +21,9 @@ pub enum TransactionClass {
     PreparedAbort,
     /// No id of this producer is known, but not every partition of the state log is here.
     Unknown,
+    /// It would be an orphan, but the log may have been written to since the coordinators were
+    /// read.
+    MayBeNewer,
     /// The coordinator knows no transactional id with this producer.
     IdUnknown,
     /// The id belongs to another producer id by now.
@@ -47,7 +50,11 @@ impl TransactionClass {
     #[must_use]
     pub fn is_orphan(self) -> bool {
         match self {
-            Self::Ongoing | Self::PreparedCommit | Self::PreparedAbort | Self::Unknown => false,
+            Self::Ongoing
+            | Self::PreparedCommit
+            | Self::PreparedAbort
+            | Self::Unknown
+            | Self::MayBeNewer => false,
             Self::IdUnknown
             | Self::OtherProducerId
             | Self::OtherTransaction(..)
@@ -77,6 +84,7 @@ impl TransactionClass {
             Self::Ongoing
             | Self::PreparedCommit
             | Self::PreparedAbort
+            | Self::MayBeNewer
             | Self::IdUnknown
             | Self::OtherProducerId
             | Self::OtherTransaction(..)
@@ -115,6 +123,7 @@ impl fmt::Display for TransactionClass {
             Self::PreparedCommit => f.write_str("prepared: commit"),
             Self::PreparedAbort => f.write_str("prepared: abort"),
             Self::Unknown => f.write_str("unknown: not all of __transaction_state is here"),
+            Self::MayBeNewer => f.write_str("unknown: may be newer than what was read"),
             Self::IdUnknown => f.write_str("orphan: id unknown"),
             Self::OtherProducerId => f.write_str("orphan: id has another producer id"),
             Self::OtherTransaction(epoch, state) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::TransactionStates;
 use super::metadata::{TopicPartitions, TransactionMetadata, TransactionState};
@@ -66,11 +67,15 @@ impl TransactionStates {
         io: Io,
         mut completed: impl FnMut(&CompletedTransaction<'_>),
     ) -> Result<Option<Self>, Error> {
+        let read_at = SystemTime::now();
         let replicas = replicas(log_dirs, io)?;
         if replicas.is_empty() {
             return Ok(None);
         }
-        let mut states = Self::default();
+        let mut states = Self {
+            read_at: Some(read_at),
+            ..Self::default()
+        };
         for (number, replica) in replicas {
             states.partitions.insert(number);
             let mut records = InternalRecords::new(&replica.dir, InternalTopic::TransactionState);

@@ -13,9 +13,14 @@ mod metadata;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 
+use crate::format::file_name::LogDirFileName;
+use crate::log::checkpoints::SETTLING;
+use crate::log::log_dir::folder_above;
+use crate::log::partition_dir::PartitionDir;
 use crate::report::internal_records::UnreadRecords;
 
 pub use class::{EpochIs, TransactionClass};
@@ -24,7 +29,7 @@ pub use load::CompletedTransaction;
 pub use metadata::{TopicPartitions, TransactionMetadata, TransactionState};
 
 /// The transactional ids of all partitions of `__transaction_state` that are at hand.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct TransactionStates {
     live: HashMap<Arc<str>, TransactionMetadata>,
     /// Live ids by their producer id.
@@ -35,6 +40,8 @@ pub struct TransactionStates {
     /// Whether a partition ends below its high watermark.
     is_cut: bool,
     unread: Vec<UnreadRecords>,
+    /// When the reading of them began.
+    read_at: Option<SystemTime>,
 }
 
 /// An open transaction of a partition, joined with what the coordinator knows of it.
@@ -110,6 +117,35 @@ impl TransactionStates {
             metadata,
             class,
         }
+    }
+
+    /// As [`TransactionStates::join`], of a partition that lies in `dir`. In a log that may have
+    /// been written to since the coordinators were read nothing is an orphan for certain.
+    #[must_use]
+    pub fn join_in(&self, dir: &PartitionDir, producer_id: i64, producer_epoch: i16) -> Joined<'_> {
+        let partition = dir.topic().zip(dir.partition());
+        let joined = self.join(producer_id, producer_epoch, partition);
+        if joined.class.is_orphan() && self.are_behind(dir) {
+            let class = TransactionClass::MayBeNewer;
+            return Joined { class, ..joined };
+        }
+        joined
+    }
+
+    /// Whether a log may have been written to since: a transaction in it may have begun after what
+    /// is known here. File times are some milliseconds behind the clock.
+    fn are_behind(&self, dir: &PartitionDir) -> bool {
+        let last = dir.segments.last().and_then(|last| dir.file(last.log));
+        let (Some(last), Some(read_at)) = (last, self.read_at) else {
+            return false;
+        };
+        let mark = LogDirFileName::CleanShutdown.to_string();
+        if folder_above(&dir.path).is_some_and(|above| above.join(mark).exists()) {
+            return false;
+        }
+        let written = std::fs::metadata(dir.file_path(last)).and_then(|it| it.modified());
+        let age = written.map(|at| read_at.duration_since(at));
+        !age.is_ok_and(|age| age.is_ok_and(|age| age > SETTLING))
     }
 
     /// Numbers of the partitions of `__transaction_state` that were read.

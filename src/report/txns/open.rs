@@ -187,8 +187,7 @@ impl<'a> Rows<'a> {
         let Some(coordinators) = self.options.coordinators.as_deref() else {
             return;
         };
-        let partition = row.topic.zip(row.partition);
-        let joined = coordinators.join(txn.producer_id, txn.last_producer_epoch, partition);
+        let joined = coordinators.join_in(self.dir, txn.producer_id, txn.last_producer_epoch);
         row.transactional_id = joined.transactional_id;
         row.class = Some(joined.class);
         row.coordinator = joined.metadata.map(CoordinatorRow::from);

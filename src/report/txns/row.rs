@@ -62,8 +62,8 @@ pub struct TxnRow<'a> {
     pub coordinator_epoch: Option<i32>,
     /// `OPEN`, `COMMITTED` or `ABORTED`.
     pub state: TxnState,
-    /// Base offset of its first batch; null if it has no data here. Below the log start if only a
-    /// snapshot knows it.
+    /// Base offset of its first batch; null if it has no data here. If only a snapshot knows it, it
+    /// lies below the log start or in a segment that is missing.
     pub first_offset: Option<i64>,
     /// Offset of its last data record.
     pub last_offset: Option<i64>,

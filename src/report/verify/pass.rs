@@ -445,15 +445,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 coordinators: know.map(|know| Arc::clone(&know.states)),
                 ..TxnsOptions::default()
             };
-            let log = dir.file(last.log).map(|log| dir.file_path(log));
-            let are_behind = || {
-                know.zip(log)
-                    .is_some_and(|(know, log)| know.are_behind(&log))
-            };
-            let are_behind = self.is_live() && are_behind();
             let fold = (fold, is_seeded);
             open_transactions::<E>(dir, self.checkpoints, &options, fold, log_end, |row| {
-                of_open(row, are_behind, &mut found);
+                of_open(row, &mut found);
                 Ok(())
             })?;
         }

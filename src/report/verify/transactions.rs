@@ -9,10 +9,9 @@ use crate::report::transaction_state::TransactionClass;
 use crate::report::transactions::MissingMarker;
 use crate::report::txns::{TxnFinding, TxnRow};
 
-/// An open transaction, and what is wrong inside it. `are_behind`: the log has gone on since the
-/// coordinators were asked, who may not have known of it yet.
-pub(super) fn of_open(row: &TxnRow<'_>, are_behind: bool, found: &mut Vec<Finding>) {
-    let class = row.class.filter(|it| !(are_behind && it.is_orphan()));
+/// An open transaction, and what is wrong inside it.
+pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
+    let class = row.class;
     for finding in &row.findings {
         // The others are told with the batch, by the pass over sequences and epochs.
         let kind = Kind::of_name(finding.kind);

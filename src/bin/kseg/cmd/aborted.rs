@@ -191,18 +191,19 @@ impl Totals {
 
     fn print(&self, context: &mut Context) -> anyhow::Result<()> {
         let Self { sum, .. } = self;
-        let style = context.style;
+        let (style, unseen) = (context.style, context.unseen());
         let out = &mut context.out;
         if self.disagreeing == 0 {
             let line = format!(
-                "{}, {} in them; the indexes agree with the log",
+                "{}, {} in them; the indexes agree with the log{unseen}",
                 count(sum.in_log, "aborted transaction"),
                 count(sum.records, "record")
             );
             paragraph(out, style, ["", "  "], &line)?;
         } else {
             let line = format!(
-                "{} of {} not agree with the log: {} missing, {} surplus, {} too late, {} broken",
+                "{} of {} not agree with the log: {} missing, {} surplus, {} too late, {} \
+                 broken{unseen}",
                 self.disagreeing,
                 plural(self.partitions, "partition does", "partitions do"),
                 sum.missing,

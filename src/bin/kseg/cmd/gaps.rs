@@ -286,6 +286,7 @@ fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()>
     if others > 0 {
         line.push_str(&format!("; {}, no loss", count(others, "more finding")));
     }
+    line.push_str(context.unseen());
     writeln!(context.out, "{line}")?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
+use kseg::report::transaction_state::TransactionClass;
 
 use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
@@ -60,14 +61,14 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
     options.high_watermark = args.high_watermark;
     let mut json = JsonRows::for_format(context.format, "kseg/lso/v1");
     let coordinators = Coordinators::around(&args.paths);
+    // Before the first partition: one that ends meanwhile would seem forgotten.
+    let coordinators = coordinators.states(context).cloned();
     let mut rows = Vec::new();
     let walked = inputs.for_each_partition(context, |partition, context| {
         let row = lso(partition.dir, partition.offsets, options).map(|row| {
             let mut row = row?;
-            if row.held_by.is_some()
-                && let Some(states) = coordinators.states(context)
-            {
-                row.join(states);
+            if let Some(states) = &coordinators {
+                row.join(states, partition.dir);
             }
             Some(row)
         });
@@ -103,21 +104,19 @@ fn print_table(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow
         return Ok(());
     }
     let held = rows.iter().filter(|row| row.held_by.is_some()).count() as u64;
+    let unseen = context.unseen();
     match (held, rows.len() as u64) {
         (0, all) => writeln!(
             context.out,
-            "no partition of {all} is held back from its high watermark"
+            "no partition of {all} is held back from its high watermark{unseen}"
         )?,
         (held, all) => writeln!(
             context.out,
-            "{held} of {} held back from the high watermark",
+            "{held} of {} held back from the high watermark{unseen}",
             plural(all, "partition is", "partitions are")
         )?,
     }
-    let shown: Vec<&LsoRow> = rows
-        .iter()
-        .filter(|row| all || row.held_by.is_some() || row.difference.is_some() || is_waiting(row))
-        .collect();
+    let shown: Vec<&LsoRow> = rows.iter().filter(|row| all || has_note(row)).collect();
     let mut hidden = 0;
     if !shown.is_empty() {
         writeln!(context.out)?;
@@ -173,6 +172,13 @@ fn notes(row: &LsoRow) -> Vec<Note> {
             row.high_watermark, row.log_end_offset
         ));
     }
+    if let Some(past) = row.high_watermark_past_end {
+        note(format!(
+            "the checkpointed high watermark {past} is above the log end {}: records that were \
+             acknowledged are not here, see kseg gaps; a broker takes the log end",
+            row.log_end_offset
+        ));
+    }
     if let (Some(replayed), Some(why)) = (row.last_stable_offset_replayed, &row.difference) {
         note(format!("the log alone gives {replayed}: {why}"));
     }
@@ -203,12 +209,23 @@ fn standing(held: &HeldBy) -> Option<String> {
             time(at)
         ),
         (true, None) => "; its coordinator is still to write the marker".to_owned(),
+        (false, _) if class == TransactionClass::MayBeNewer => {
+            "; run again before an abort".to_owned()
+        }
         (false, _) if class.is_orphan() && class.may_have_ended() => {
             "; its marker may be missing here: look at another replica before an abort".to_owned()
         }
         (false, _) => String::new(),
     };
     Some(format!("{id}: {class}{advice}"))
+}
+
+/// Whether there is more to say of a partition than its offsets.
+fn has_note(row: &LsoRow) -> bool {
+    row.held_by.is_some()
+        || row.difference.is_some()
+        || row.high_watermark_past_end.is_some()
+        || is_waiting(row)
 }
 
 /// Nobody is held back yet, only because the high watermark is low, or the checkpoint stale.

@@ -206,7 +206,8 @@ fn table(
     if partitions == 0 {
         return Ok(());
     }
-    let mut hidden = totals.print(clock_ms, context.style, &mut context.out)?;
+    let unseen = context.unseen();
+    let mut hidden = totals.print(clock_ms, unseen, context.style, &mut context.out)?;
     if totals.any_ended() {
         // The answer comes first, and there may be more transactions than fit in memory: the
         // listing is read from the log again.

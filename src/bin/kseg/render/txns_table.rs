@@ -51,12 +51,15 @@ enum Advice {
     Look,
     /// Its coordinator is going to.
     Wait,
+    /// It may be newer than what the coordinators were read at.
+    LookAgain,
 }
 
 impl Advice {
     fn on(class: Option<TransactionClass>) -> Self {
         match class {
             Some(class) if class.is_in_hand() => Self::Wait,
+            Some(TransactionClass::MayBeNewer) => Self::LookAgain,
             Some(class) if class.may_have_ended() => Self::Look,
             Some(_) | None => Self::Abort,
         }
@@ -130,6 +133,7 @@ impl Totals {
     pub(crate) fn print(
         &mut self,
         clock_ms: i64,
+        unseen: &str,
         style: Style,
         out: &mut impl Write,
     ) -> io::Result<usize> {
@@ -153,6 +157,7 @@ impl Totals {
         if self.empty > 0 {
             line.push_str(&format!(", {} empty here", self.empty));
         }
+        line.push_str(unseen);
         if self.open > 0 {
             alarm(out, style, ["", "  "], &line)?;
         } else {
@@ -217,6 +222,7 @@ impl Totals {
         let mut to_abort = Vec::new();
         let mut in_hand = Vec::new();
         let mut unsure = Vec::new();
+        let mut newer = Vec::new();
         for line in std::mem::take(&mut self.open_lines) {
             table.row(line.cells);
             notes.extend(line.notes);
@@ -224,6 +230,7 @@ impl Totals {
                 Advice::Wait => &mut in_hand,
                 Advice::Look => &mut unsure,
                 Advice::Abort => &mut to_abort,
+                Advice::LookAgain => &mut newer,
             };
             if let Some(command) = line.command {
                 commands.extend(line.standing);
@@ -256,6 +263,13 @@ impl Totals {
                 "their coordinator is still to end these; to abort only if it is known not to:",
             ),
             &in_hand,
+            out,
+        )?;
+        print_commands(
+            &style.bad(
+                "these may be newer than __transaction_state as it was read; run again first:",
+            ),
+            &newer,
             out,
         )?;
         Ok(hidden)
@@ -400,13 +414,19 @@ fn note(row: &TxnRow<'_>, finding: &TxnFinding) -> Option<String> {
     let producer = row.producer_id;
     let offset = optional(finding.offset);
     Some(match finding.kind {
-        "snapshot-only-transaction" => format!(
-            "only {} knows the transaction of producer {producer} at {}: its data lies below the \
-             log start {}",
-            optional(finding.file.as_deref()),
-            optional(finding.current_txn_first_offset),
-            optional(finding.log_start_offset)
-        ),
+        "snapshot-only-transaction" => {
+            let (first, log_start) = (finding.current_txn_first_offset, finding.log_start_offset);
+            let why = if first >= log_start {
+                "no batch of it is in the log: see kseg gaps".to_owned()
+            } else {
+                format!("its data lies below the log start {}", optional(log_start))
+            };
+            format!(
+                "only {} knows the transaction of producer {producer} at {}: {why}",
+                optional(finding.file.as_deref()),
+                optional(first)
+            )
+        }
         "marker-probably-cleaned" => {
             let missing = finding.missing_offset.map_or_else(String::new, |missing| {
                 format!(", offset {missing} is not there")

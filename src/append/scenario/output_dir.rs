@@ -108,7 +108,14 @@ impl OutputDir {
 
     fn inside(dir: &Path) -> Result<Self, Error> {
         let staging = dir.join(STAGING);
-        fs::create_dir(&staging).map_err(|source| Error::io(dir, source))?;
+        fs::create_dir(&staging).map_err(|source| {
+            let source = if source.kind() == io::ErrorKind::AlreadyExists {
+                io::Error::new(source.kind(), of_another_run(STAGING))
+            } else {
+                source
+            };
+            Error::io(dir, source)
+        })?;
         Ok(Self {
             dir: dir.to_owned(),
             staging,
@@ -158,7 +165,7 @@ impl OutputDir {
         if let Ok(metadata) = fs::metadata(&self.dir) {
             fs::set_permissions(&self.staging, metadata.permissions()).map_err(io)?;
         }
-        fs::rename(&self.staging, &self.dir).map_err(io)
+        fs::rename(&self.staging, &self.dir).map_err(|error| io(filled_meanwhile(error)))
     }
 
     fn move_all(&self) -> Result<(), Error> {
@@ -176,7 +183,13 @@ impl OutputDir {
         let mut moved = Vec::new();
         for (_, _, name) in entries {
             let to = self.dir.join(&name);
-            if let Err(error) = fs::rename(self.staging.join(&name), &to) {
+            // A file would be put in place of another.
+            let is_free = match fs::symlink_metadata(&to) {
+                Ok(_) => Err(filled_meanwhile(io::ErrorKind::DirectoryNotEmpty.into())),
+                Err(_) => Ok(()),
+            };
+            let renamed = is_free.and_then(|()| fs::rename(self.staging.join(&name), &to));
+            if let Err(error) = renamed {
                 for path in moved {
                     let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
                 }
@@ -186,6 +199,15 @@ impl OutputDir {
         }
         fs::remove_dir(&self.staging).map_err(io)
     }
+}
+
+/// Says in words that a directory cannot be replaced that was empty when the run began.
+fn filled_meanwhile(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::DirectoryNotEmpty {
+        let message = "was filled by somebody else meanwhile; left as it is";
+        return io::Error::new(error.kind(), message);
+    }
+    error
 }
 
 fn of_another_run(name: &str) -> String {
@@ -230,4 +252,46 @@ fn sync(dir: &Path) -> Result<(), Error> {
             .map_err(io)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two runs into one directory: the second is told so, whenever it comes, and what the first
+    /// has made stays.
+    #[test]
+    fn the_second_of_two_runs_fails_and_destroys_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("out");
+        let first = OutputDir::create(&dir).unwrap();
+        let told = OutputDir::create(&dir).unwrap_err().to_string();
+        assert!(told.contains("still at work"), "{told}");
+        fs::write(first.staging().join("log"), b"first").unwrap();
+        first.commit().unwrap();
+        let told = OutputDir::create(&dir).unwrap_err().to_string();
+        assert!(told.contains("not empty"), "{told}");
+        assert_eq!(fs::read(dir.join("log")).unwrap(), b"first");
+    }
+
+    #[test]
+    fn what_comes_into_the_directory_meanwhile_stays() {
+        for place in [Place::Beside, Place::Inside] {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = folder.path().join("out");
+            fs::create_dir(&dir).unwrap();
+            let late = match place {
+                Place::Beside => OutputDir::create(&dir).unwrap(),
+                Place::Inside => OutputDir::inside(&dir).unwrap(),
+            };
+            assert_eq!(late.place, place);
+            fs::write(late.staging().join("log"), b"late").unwrap();
+            fs::write(dir.join("log"), b"other").unwrap();
+            let told = late.commit().unwrap_err().to_string();
+            assert!(told.contains("filled by somebody else"), "{told}");
+            assert_eq!(fs::read(dir.join("log")).unwrap(), b"other");
+            let left = fs::read_dir(folder.path()).unwrap().count();
+            assert_eq!(left, 1, "{place:?}");
+        }
+    }
 }

@@ -80,7 +80,15 @@ impl NewFolder {
     /// Gives the folder its name. An empty one of that name is replaced.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         sync_folder(&self.temporary)?;
-        fs::rename(&self.temporary, &self.path).with_context(|| self.path.display().to_string())?;
+        fs::rename(&self.temporary, &self.path).map_err(|error| {
+            if error.kind() == io::ErrorKind::DirectoryNotEmpty {
+                let path = self.path.display();
+                return anyhow::anyhow!(
+                    "{path}: was filled by somebody else meanwhile; left as it is"
+                );
+            }
+            anyhow::Error::new(error).context(self.path.display().to_string())
+        })?;
         self.finished = true;
         Ok(())
     }

@@ -170,6 +170,15 @@ fn of_repeat(finding: &gaps::Finding, dir: &PartitionDir) -> Finding {
         .sequences
         .and_then(|(first, last)| u64::try_from(i64::from(last) - i64::from(first) + 1).ok());
     row.cost.records = count;
+    let leader = match (finding.class, row.inside_window) {
+        (GapClass::StoredAgainUnderNewEpoch, _) => "a leader takes what comes under a new epoch",
+        (_, Some(true)) => {
+            "a leader that remembered the batch would have answered with its first offsets and \
+             stored nothing"
+        }
+        (_, Some(false) | None) => "a leader that knew the producer would have refused the batch",
+    };
+    row.broker_action = format!("{leader}; no start looks at it");
     row.next_step =
         Some("consumers get the records twice: take them out by key or offset".to_owned());
     row

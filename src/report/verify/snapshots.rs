@@ -257,7 +257,14 @@ impl<'d> SnapshotCheck<'d> {
         let mut finding = Finding::new(
             Severity::Corrupt,
             Kind::SnapshotMissing,
-            format!("{advanced} producers wrote since the newest snapshot, and the stop was clean"),
+            format!(
+                "{advanced} {} wrote since the newest snapshot, and the stop was clean",
+                if advanced == 1 {
+                    "producer"
+                } else {
+                    "producers"
+                }
+            ),
         );
         finding.file = Some(name(ends.log_end));
         finding.offset = Some(ends.log_end);

@@ -222,7 +222,13 @@ fn read(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
         return Ok((text, "standard input".to_owned()));
     }
     let name = path.display().to_string();
-    let text = fs::read(path).map_err(|source| kseg::log::Error::io(path, source))?;
+    let text = fs::read(path).map_err(|source| {
+        if source.kind() == io::ErrorKind::NotFound {
+            let next = "kseg write --example NAME prints a scenario";
+            return anyhow::anyhow!("{name}: no such file; {next}");
+        }
+        anyhow::Error::from(kseg::log::Error::io(path, source))
+    })?;
     Ok((text, name))
 }
 

@@ -130,10 +130,7 @@ fn a_sound_log_lacks_nothing() {
 fn an_emptied_log_is_no_compacted_one_while_an_index_names_its_records() {
     let copy = Copy::of(FIVE_SEGMENTS);
     copy.empty(12, &["log"]);
-    assert_eq!(
-        copy.gone(),
-        [missing(12, 17, "00000000000000000012.index")]
-    );
+    assert_eq!(copy.gone(), [missing(12, 17, "00000000000000000012.index")]);
     let rows = rows(&copy.path);
     let row = rows
         .iter()

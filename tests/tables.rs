@@ -22,9 +22,10 @@ mod folders;
 )]
 mod program;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use program::run;
+use program::{Run, finish, kseg, run};
 
 fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -49,4 +50,119 @@ fn a_first_line_says_that_a_partition_did_not_load() {
         let first = run.stdout.lines().next().unwrap_or_default();
         assert!(first.ends_with("not all could be looked at"), "{run:?}");
     }
+}
+
+/// The same partition of two brokers.
+#[test]
+fn partitions_of_one_name_are_told_apart() {
+    let copy = tempfile::tempdir().unwrap();
+    for broker in ["one", "two"] {
+        let from = fixture("incidents/hanging-transaction/data");
+        folders::copy(&from, &copy.path().join(broker));
+    }
+    let partition = fs::read_dir(copy.path().join("one")).unwrap();
+    let mut names = partition.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let name = names.find(|name| copy.path().join("one").join(name).is_dir());
+    let name = name.unwrap();
+    for command in [
+        "gaps --all",
+        "lso",
+        "txns",
+        "read",
+        "read --count",
+        "producers",
+        "aborted",
+    ] {
+        let arguments = command.split(' ').chain(["one", "two"]);
+        let run = run(copy.path(), arguments);
+        for broker in ["one", "two"] {
+            let told = format!("{broker}/{name}");
+            assert!(run.stdout.contains(&told), "{command}: {run:?}");
+        }
+        // Alone it has its name alone.
+        let arguments = command.split(' ').chain(["one"]);
+        let run = program::run(copy.path(), arguments);
+        assert!(
+            !run.stdout.contains(&format!("one/{name}")),
+            "{command}: {run:?}"
+        );
+    }
+}
+
+/// Fifty times the same batch, at one offset after the other.
+#[test]
+fn a_run_of_duplicates_is_one_line() {
+    let copy = tempfile::tempdir().unwrap();
+    let from = fixture("incidents/exact-duplicates/data/orders-0/00000000000000000000.log");
+    let bytes = fs::read(from).unwrap();
+    let length = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
+    let size = 12 + usize::try_from(length).unwrap();
+    let delta = i32::from_be_bytes(bytes[23..27].try_into().unwrap());
+    let mut log = Vec::new();
+    for number in 0..50 {
+        let mut batch = bytes[..size].to_vec();
+        let base = number * (i64::from(delta) + 1);
+        batch[..8].copy_from_slice(&base.to_be_bytes());
+        log.extend(batch);
+    }
+    let partition = copy.path().join("orders-0");
+    fs::create_dir(&partition).unwrap();
+    fs::write(partition.join("00000000000000000000.log"), log).unwrap();
+    let run = program::run(&partition, ["gaps", "."]);
+    assert_eq!(run.status, 1);
+    let first = run.stdout.lines().next();
+    assert_eq!(first, Some("49 duplicates in orders-0"), "{run:?}");
+    assert!(
+        run.stdout.contains("like this; the first: also at 0"),
+        "{run:?}"
+    );
+    assert!(run.stdout.lines().count() < 12, "{run:?}");
+    let rows = program::run(&partition, ["gaps", "-o", "ndjson", "."]);
+    assert_eq!(rows.stdout.matches("\"repeated\"").count(), 49);
+}
+
+/// `aborted` and `txns` read the log twice; what is wrong with it is said once.
+#[test]
+fn what_cannot_be_looked_at_is_said_once() {
+    let copy = tempfile::tempdir().unwrap();
+    for (from, to) in [
+        ("incidents/zero-tail/data/orders-0", "orders-0"),
+        ("incidents/txnindex-missing/data/ledger-0", "ledger-0"),
+    ] {
+        folders::copy(&fixture(from), &copy.path().join(to));
+    }
+    for command in ["aborted", "txns"] {
+        let run = run(
+            copy.path(),
+            [command, "--as-loaded", "--start", "clean", "."],
+        );
+        let complaints = run.stderr.matches("does not come up").count();
+        assert_eq!(complaints, 1, "{run:?}");
+        assert!(run.stdout.lines().count() > 4, "{run:?}");
+    }
+}
+
+/// What an operator needs of an open transaction has room where little has.
+#[test]
+fn eighty_columns_hold_who_has_an_open_transaction() {
+    let data = fixture("incidents/coordinator-forgot/data");
+    let mut command = kseg(&data);
+    command.env("COLUMNS", "80");
+    let run: Run = finish(command.args(["txns", "--state", "open", "."]));
+    let headings = run
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("PARTITION"));
+    let headings = headings.unwrap();
+    for column in [
+        "FIRST",
+        "PRODUCER",
+        "AGE",
+        "TRANSACTIONAL ID",
+        "COORDINATOR",
+    ] {
+        assert!(headings.contains(column), "{headings}");
+    }
+    let table = run.stdout.split("\n\n").nth(1).unwrap();
+    assert!(table.lines().all(|line| line.len() <= 80), "{table}");
 }

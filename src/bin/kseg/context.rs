@@ -1,5 +1,7 @@
 //! What every command shares: where output goes, how it looks, and what went wrong so far.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ pub(crate) struct Context {
     /// Standard output, buffered.
     pub(crate) out: Output,
     failed: bool,
+    /// What has been complained of: some commands look twice.
+    said: RefCell<HashSet<String>>,
 }
 
 impl Context {
@@ -56,13 +60,18 @@ impl Context {
             out_is_terminal: stdout.is_terminal(),
             out: Output::new(stdout.lock()),
             failed: false,
+            said: RefCell::default(),
         }
     }
 
     /// Says what could not be done and lets the run go on; it will end with status 2.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.failed = true;
-        complain(&format!("{error}"));
+        let message = error.to_string();
+        if !self.is_new(&message) {
+            return;
+        }
+        complain(&message);
         if let Some(hint) = hint(error) {
             say("hint", &hint);
         }
@@ -88,8 +97,10 @@ impl Context {
     /// The same for what is no error of the library.
     pub(crate) fn fail_with(&mut self, message: &str, next_step: &str) {
         self.failed = true;
-        complain(message);
-        say("hint", next_step);
+        if self.is_new(message) {
+            complain(message);
+            say("hint", next_step);
+        }
     }
 
     /// Says how the answer is to be taken.
@@ -112,12 +123,15 @@ impl Context {
     }
 
     /// Says something worth knowing that does not change the status.
-    #[expect(
-        clippy::unused_self,
-        reason = "only a run in progress has something to say"
-    )]
     pub(crate) fn warn(&self, message: &str) {
-        say("warning", message);
+        if self.is_new(message) {
+            say("warning", message);
+        }
+    }
+
+    /// Whether a complaint has not been made yet.
+    fn is_new(&self, message: &str) -> bool {
+        self.said.borrow_mut().insert(message.to_owned())
     }
 
     /// Says that something listed a moment ago is gone; a broker deletes files at any time.
@@ -187,16 +201,25 @@ impl Context {
 
 /// Columns to use: of the terminal, or as COLUMNS says; `None` when piped without it.
 fn width(is_terminal: bool) -> Option<usize> {
-    let columns = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok())
-        .filter(|columns| *columns > 0);
-    columns.or_else(|| {
-        let (terminal_size::Width(width), _) =
-            is_terminal.then(terminal_size::terminal_size).flatten()?;
-        Some(usize::from(width))
+    let columns = std::env::var("COLUMNS").ok();
+    let size = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    width_of(columns.as_deref(), is_terminal, size)
+}
+
+fn width_of(
+    columns: Option<&str>,
+    is_terminal: bool,
+    size: impl FnOnce() -> Option<usize>,
+) -> Option<usize> {
+    let columns = columns.and_then(|columns| columns.parse().ok());
+    columns.filter(|columns| *columns > 0).or_else(|| {
+        // A terminal may not know its size, or say that it is 0.
+        is_terminal.then(|| size().filter(|width| *width > 0).unwrap_or(USUAL_WIDTH))
     })
 }
+
+/// Columns of a terminal that does not say.
+const USUAL_WIDTH: usize = 80;
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
@@ -263,5 +286,21 @@ fn hint(error: &Error) -> Option<String> {
             Some("a broker truncated or replaced the file; run again".to_owned())
         }
         Error::NotAFile { .. } | Error::Decode { .. } | _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_without_a_size_has_80_columns() {
+        assert_eq!(width_of(None, true, || Some(0)), Some(80));
+        assert_eq!(width_of(None, true, || None), Some(80));
+        assert_eq!(width_of(None, true, || Some(132)), Some(132));
+        assert_eq!(width_of(Some("0"), true, || Some(0)), Some(80));
+        assert_eq!(width_of(Some("100"), true, || Some(0)), Some(100));
+        assert_eq!(width_of(Some("100"), false, || None), Some(100));
+        assert_eq!(width_of(None, false, || Some(132)), None);
     }
 }

@@ -1,6 +1,8 @@
 //! The PATHs of a command: what they are, and the partitions and files in them that are wanted.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kseg::append::LogConfig;
@@ -15,6 +17,7 @@ use crate::assumed_start::AssumedStarts;
 use crate::cli::{AsLoadedArgs, PathArgs};
 use crate::context::Context;
 use crate::progress::Progress;
+use crate::render::text::printable;
 
 /// What the user pointed at.
 pub(crate) struct Inputs {
@@ -30,12 +33,16 @@ pub(crate) struct Inputs {
     /// Hand out what a broker would have after its start.
     as_loaded: Option<RefCell<AssumedStarts>>,
     now_ms: Option<i64>,
+    /// How often each name of a partition's directory comes.
+    names: OnceCell<HashMap<OsString, u64>>,
 }
 
 /// One partition directory and what the checkpoints beside it say.
 pub(crate) struct PartitionInput<'a> {
     pub(crate) dir: &'a PartitionDir,
     pub(crate) offsets: CheckpointedOffsets,
+    /// What tables call it: the name of its directory, or the path where several have that name.
+    pub(crate) label: String,
 }
 
 /// One thing to look at, in the order it was given.
@@ -60,6 +67,7 @@ impl Inputs {
             has_own_progress: false,
             as_loaded: None,
             now_ms: None,
+            names: OnceCell::new(),
         }
     }
 
@@ -300,16 +308,63 @@ impl Inputs {
             Some(checkpoints) => checkpoints.of_dir(dir),
             None => checkpoints_above(&dir.path, context).of_dir(dir),
         };
+        let label = self.label(&dir.path);
         match &self.as_loaded {
-            None => visit(&Input::Partition(PartitionInput { dir, offsets }), context)?,
+            None => {
+                let input = PartitionInput {
+                    dir,
+                    offsets,
+                    label,
+                };
+                visit(&Input::Partition(input), context)?;
+            }
             Some(assumed) => {
                 if let Some((dir, offsets)) = self.load(dir, offsets, assumed, context) {
-                    let dir = &dir;
-                    visit(&Input::Partition(PartitionInput { dir, offsets }), context)?;
+                    let input = PartitionInput {
+                        dir: &dir,
+                        offsets,
+                        label,
+                    };
+                    visit(&Input::Partition(input), context)?;
                 }
             }
         }
         Ok(1)
+    }
+
+    /// What tables call the partition in a directory.
+    pub(crate) fn label(&self, path: &Path) -> String {
+        let name = dir_name(path);
+        let names = self.names.get_or_init(|| self.count_names());
+        let is_alone = names.get(&name).is_none_or(|number| *number < 2);
+        printable(&if is_alone {
+            name.to_string_lossy().into_owned()
+        } else {
+            path.display().to_string()
+        })
+    }
+
+    /// How often each name of a wanted partition's directory comes. With one log directory none
+    /// comes twice.
+    fn count_names(&self) -> HashMap<OsString, u64> {
+        let mut names = HashMap::new();
+        if self.paths.len() < 2 {
+            return names;
+        }
+        for path in &self.paths {
+            match LogPath::discover(path) {
+                Ok(LogPath::Partition(dir)) => {
+                    *names.entry(dir_name(&dir.path)).or_default() += 1;
+                }
+                Ok(LogPath::LogDir(dir)) => {
+                    for partition in dir.partitions.iter().filter(|it| self.names(it)) {
+                        *names.entry(dir_name(&partition.path)).or_default() += 1;
+                    }
+                }
+                Ok(LogPath::File(_)) | Err(_) => {}
+            }
+        }
+        names
     }
 
     /// The partition after a start; `None` if it does not come up, which is complained of.
@@ -362,6 +417,13 @@ impl Inputs {
             (None, None) => String::new(),
         }
     }
+}
+
+/// The name of a directory, whatever it was called by.
+fn dir_name(path: &Path) -> OsString {
+    let own = path.file_name().map(OsString::from);
+    own.or_else(|| Some(std::fs::canonicalize(path).ok()?.file_name()?.to_owned()))
+        .unwrap_or_else(|| path.as_os_str().to_owned())
 }
 
 /// Whether the broker that wrote the directory has left the mark of a clean stop beside it.

@@ -11,7 +11,6 @@ use kseg::report::aborted::{
 };
 use kseg::report::partition_state::StateOptions;
 
-use super::producers::name;
 use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, ProducerFilterArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
@@ -277,7 +276,7 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
         context,
         |partition, row, _| {
             listed += 1;
-            findings.extend(finding(&name(partition), row));
+            findings.extend(finding(&partition.label, row));
             if let (Some(first_offset), Some(producer_id), true) =
                 (row.first_offset, row.producer_id, is_whole && row.in_index)
             {
@@ -292,9 +291,9 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
             let hidden = hidden.take();
             totals.add(summary);
             if !hidden.is_empty() {
-                let PartitionInput { dir, offsets } = partition;
+                let PartitionInput { dir, offsets, .. } = partition;
                 let found = invisible(dir, *offsets, options.state.io, hidden, Vec::new())?;
-                totals.add_run(&name(partition), found.longest_run);
+                totals.add_run(&partition.label, found.longest_run);
             }
             Ok(())
         },
@@ -343,7 +342,7 @@ fn stats(inputs: &Inputs, state: StateOptions, context: &mut Context) -> anyhow:
             let row = AbortedResult::Statistics(&statistics);
             return Ok(json.row(&mut context.out, &row)?);
         }
-        let name = name(partition);
+        let name = partition.label.clone();
         totals.add_run(&name, statistics.longest_invisible_run);
         add_segments(&name, &statistics, &mut table);
         Ok(())
@@ -445,7 +444,7 @@ fn list(inputs: &Inputs, options: &AbortedOptions, context: &mut Context) -> any
         |partition, row, context| {
             let path = &partition.dir.path;
             if current.as_ref() != Some(path) {
-                writeln!(context.out, "\n{}", style.heading(&name(partition)))?;
+                writeln!(context.out, "\n{}", style.heading(&partition.label))?;
                 listing.headings(&mut context.out, style)?;
                 current = Some(path.clone());
             }

@@ -5,18 +5,17 @@ use std::io::Write;
 
 use clap::Args;
 use kseg::log::partition_dir::PartitionDir;
-use kseg::report::gaps::{
-    Finding, GapClass, GapKind, GapOptions, GapRow, GapSummary, find_gaps, range,
-};
+use kseg::report::gaps::{Finding, GapClass, GapKind, GapOptions, GapRow, GapSummary, find_gaps};
 
 use crate::cli::{AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::Left;
+use crate::render::gap_runs::GapRuns;
 use crate::render::json::JsonRows;
 use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
-use crate::render::text::{count, plural, printable};
+use crate::render::text::{count, plural};
 
 /// Findings a table shows of one partition; the others are only counted.
 const MAX_ROWS: usize = 1000;
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
     let mut answers = Vec::new();
     let mut alarms = 0;
     let walked = inputs.for_each_partition(context, |partition, context| {
-        let mut answer = Answer::new(partition.dir, args.all);
+        let mut answer = Answer::new(&partition.label, args.all);
         let result = look(partition, &options, &mut json, &mut answer, context);
         let Some(summary) = context.passed(result)? else {
             return Ok(());
@@ -84,13 +83,13 @@ pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Stat
         }
         alarms += summary.alarms;
         if json.is_none() {
-            answers.push(answer.finished());
+            answers.push(answer);
         }
         Ok(())
     });
     match json {
         Some(json) => json.finish(&mut context.out)?,
-        None => print(&answers, context)?,
+        None => print(answers, context)?,
     }
     walked?;
     Ok(if alarms > 0 {
@@ -121,7 +120,7 @@ fn look(
 struct Answer {
     name: String,
     all: bool,
-    rows: Vec<(Option<i64>, bool, Vec<String>)>,
+    rows: GapRuns,
     losses: u64,
     duplicates: u64,
     others: u64,
@@ -130,15 +129,11 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(dir: &PartitionDir, all: bool) -> Self {
-        let name = dir.path.file_name().map_or_else(
-            || dir.path.display().to_string(),
-            |name| name.to_string_lossy().into_owned(),
-        );
+    fn new(name: &str, all: bool) -> Self {
         Self {
-            name: printable(&name),
+            name: name.to_owned(),
             all,
-            rows: Vec::new(),
+            rows: GapRuns::new(MAX_ROWS),
             losses: 0,
             duplicates: 0,
             others: 0,
@@ -160,18 +155,9 @@ impl Answer {
             *self.unlisted.entry(finding.class).or_default() += 1;
             return;
         }
-        if self.rows.len() >= MAX_ROWS {
+        if !self.rows.add(finding, dir) {
             self.too_many += 1;
-            return;
         }
-        let row = GapRow::new(finding, dir);
-        self.rows
-            .push((finding.first_offset, finding.is_alarm(), cells(&row)));
-    }
-
-    fn finished(mut self) -> Self {
-        self.rows.sort_by_key(|(offset, ..)| *offset);
-        self
     }
 }
 
@@ -196,51 +182,22 @@ const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("WHAT", Left, 0),
 ];
 
-fn cells(row: &GapRow<'_>) -> Vec<String> {
-    let is_missing = row.kind == GapKind::Missing.name();
-    let offsets = match (row.first_offset, row.last_offset) {
-        (Some(first), _) if is_missing => format!("before {first}"),
-        (Some(first), Some(last)) => range(first, last),
-        (Some(first), None) => format!("{first}.."),
-        (None, _) => "-".to_owned(),
-    };
-    let producer = match (row.producer_id, row.producer_epoch) {
-        (Some(id), Some(epoch)) => format!("{id} epoch {epoch}"),
-        _ => "-".to_owned(),
-    };
-    let sequences = match (row.first_sequence, row.last_sequence) {
-        (Some(first), Some(last)) => range(first, last),
-        (Some(first), None) => format!("{first}.."),
-        (None, _) => "-".to_owned(),
-    };
-    let place = match (&row.file, row.position) {
-        (Some(file), Some(position)) => format!("{} @ {position}", printable(file)),
-        _ => "-".to_owned(),
-    };
-    vec![
-        offsets,
-        producer,
-        sequences,
-        row.class.to_owned(),
-        place,
-        row.message.clone(),
-    ]
-}
-
-fn print(answers: &[Answer], context: &mut Context) -> anyhow::Result<()> {
+fn print(mut answers: Vec<Answer>, context: &mut Context) -> anyhow::Result<()> {
     if answers.is_empty() {
         return Ok(());
     }
-    print_totals(answers, context)?;
+    print_totals(&answers, context)?;
     let mut hidden = 0;
-    for answer in answers.iter().filter(|answer| !answer.rows.is_empty()) {
+    let is_one = answers.len() == 1;
+    for answer in answers.iter_mut().filter(|answer| !answer.rows.is_empty()) {
         writeln!(context.out)?;
-        if answers.len() > 1 {
+        if !is_one {
             writeln!(context.out, "{}", context.style.heading(&answer.name))?;
         }
         let mut table = Summary::new(COLUMNS);
-        for (_, _, cells) in &answer.rows {
-            table.row(cells.clone());
+        let rows = std::mem::replace(&mut answer.rows, GapRuns::new(0));
+        for cells in rows.into_rows() {
+            table.row(cells);
         }
         let style = context.style;
         hidden = hidden.max(table.print(&mut context.out, style)?);
@@ -249,7 +206,7 @@ fn print(answers: &[Answer], context: &mut Context) -> anyhow::Result<()> {
             writeln!(context.out, "and {more}; -o ndjson lists all")?;
         }
     }
-    print_notes(answers, hidden, context)
+    print_notes(&answers, hidden, context)
 }
 
 /// The answer in one line.

@@ -13,7 +13,7 @@ use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
-use crate::render::text::{count, plural, printable, time};
+use crate::render::text::{count, plural, time};
 use crate::render::{note_hidden, paragraph};
 
 /// Show where read_committed consumers stop, and who holds them there
@@ -74,7 +74,10 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
         });
         match (row, &mut json) {
             (Ok(Some(row)), Some(json)) => json.row(&mut context.out, &row)?,
-            (Ok(Some(row)), None) => rows.push(row),
+            (Ok(Some(row)), None) => rows.push(Named {
+                name: partition.label.clone(),
+                row,
+            }),
             (Ok(None), _) => {}
             (Err(error), _) => context.fail(&error),
         }
@@ -98,7 +101,21 @@ const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("HELD BY", Left, 0),
 ];
 
-fn print_table(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow::Result<()> {
+/// A row and what its partition is called.
+struct Named {
+    name: String,
+    row: LsoRow,
+}
+
+impl std::ops::Deref for Named {
+    type Target = LsoRow;
+
+    fn deref(&self) -> &LsoRow {
+        &self.row
+    }
+}
+
+fn print_table(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow::Result<()> {
     let all = args.all;
     if rows.is_empty() {
         return Ok(());
@@ -116,7 +133,7 @@ fn print_table(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow
             plural(all, "partition is", "partitions are")
         )?,
     }
-    let shown: Vec<&LsoRow> = rows.iter().filter(|row| all || has_note(row)).collect();
+    let shown: Vec<&Named> = rows.iter().filter(|row| all || has_note(row)).collect();
     let mut hidden = 0;
     if !shown.is_empty() {
         writeln!(context.out)?;
@@ -139,7 +156,7 @@ enum Note {
     Command(String),
 }
 
-fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
+fn print_notes(rows: &[&Named], context: &mut Context) -> anyhow::Result<()> {
     let notes: Vec<Note> = rows.iter().flat_map(|row| notes(row)).collect();
     if !notes.is_empty() {
         writeln!(context.out)?;
@@ -154,8 +171,8 @@ fn print_notes(rows: &[&LsoRow], context: &mut Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn notes(row: &LsoRow) -> Vec<Note> {
-    let name = partition_name(row);
+fn notes(row: &Named) -> Vec<Note> {
+    let name = &row.name;
     let mut notes = Vec::new();
     let mut note = |text: String| notes.push(Note::Text(format!("{name}: {text}")));
     let held = row.held_by.as_ref();
@@ -233,7 +250,7 @@ fn is_waiting(row: &LsoRow) -> bool {
     row.held_by.is_none() && row.first_unstable_offset.is_some()
 }
 
-fn print_sources(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyhow::Result<()> {
+fn print_sources(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow::Result<()> {
     let assumed = rows
         .iter()
         .filter(|row| row.high_watermark_source == "assumed")
@@ -286,9 +303,9 @@ fn print_sources(rows: &[LsoRow], args: &LsoArgs, context: &mut Context) -> anyh
     Ok(paragraph(&mut context.out, style, ["", ""], &line)?)
 }
 
-fn cells(row: &LsoRow) -> Vec<String> {
+fn cells(row: &Named) -> Vec<String> {
     vec![
-        partition_name(row),
+        row.name.clone(),
         row.last_stable_offset.to_string(),
         row.high_watermark.to_string(),
         row.lag.to_string(),
@@ -309,12 +326,5 @@ fn held_by(held: &HeldBy) -> String {
         }
         (None, Some(start)) => format!("{producer}, open since {}", time(start)),
         (None, None) => format!("{producer}, known to the snapshot alone"),
-    }
-}
-
-fn partition_name(row: &LsoRow) -> String {
-    match (&row.topic, row.partition) {
-        (Some(topic), Some(partition)) => printable(&format!("{topic}-{partition}")),
-        _ => printable(&row.path),
     }
 }

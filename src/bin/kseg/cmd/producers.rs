@@ -96,7 +96,7 @@ fn one_partition(
     if args.stats {
         let row = statistics(partition.dir, &state, load, options.expiration);
         return match row {
-            Ok(row) => printer.statistics(row, context),
+            Ok(row) => printer.statistics(&partition.label, row, context),
             Err(error) => {
                 context.fail(&error);
                 Ok(())
@@ -186,7 +186,7 @@ impl Printer {
         };
         let answer = format!(
             "{}: {}, {} open; state before {} {from}",
-            name(partition),
+            partition.label,
             count(state.manager.producer_id_count() as u64, "producer"),
             count(open, "transaction"),
             state.log_end_offset,
@@ -211,15 +211,16 @@ impl Printer {
         Ok(note_hidden(listing.hidden(), &mut context.out)?)
     }
 
-    fn statistics(&mut self, row: StatisticsRow, context: &mut Context) -> anyhow::Result<()> {
+    fn statistics(
+        &mut self,
+        name: &str,
+        row: StatisticsRow,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
         if let Some(json) = &mut self.json {
             return Ok(json.row(&mut context.out, &ProducersRow::Statistics(row))?);
         }
         self.begin(context)?;
-        let name = match (&row.topic, row.partition) {
-            (Some(topic), Some(partition)) => format!("{topic}-{partition}"),
-            _ => "partition".to_owned(),
-        };
         let style = context.style;
         let answer = format!(
             "{name}: {}, {} of them with one batch, {} open",
@@ -274,7 +275,7 @@ impl Printer {
             .filter(|row| row.differences.iter().flatten().count() > 0);
         let answer = format!(
             "{}: {snapshots}, {} not as the log says",
-            name(partition),
+            partition.label,
             differing.count()
         );
         paragraph(&mut context.out, context.style, ["", "  "], &answer)?;
@@ -339,17 +340,6 @@ fn print_snapshot(row: &SnapshotRow, context: &mut Context) -> anyhow::Result<()
         writeln!(context.out, "  and {}", plural(more as u64, "more", "more"))?;
     }
     Ok(())
-}
-
-/// The partition's directory by its name.
-pub(crate) fn name(partition: &PartitionInput<'_>) -> String {
-    let path = &partition.dir.path;
-    printable(
-        &path
-            .file_name()
-            .unwrap_or(path.as_os_str())
-            .to_string_lossy(),
-    )
 }
 
 fn producer_cells(row: &ProducerRow) -> Vec<String> {

@@ -155,7 +155,7 @@ fn read(
     if let Sink::Table(table) = sink
         && !options.count
     {
-        table.begin(dir, &reader.bounds(), &mut context.out)?;
+        table.begin(&partition.label, &reader.bounds(), &mut context.out)?;
     }
     let summary = reader.read(|row| -> anyhow::Result<()> {
         match sink {
@@ -168,7 +168,7 @@ fn read(
         let row = reader.count_row(&summary);
         match sink {
             Sink::Json(json) => json.row(&mut context.out, &row)?,
-            Sink::Table(table) => table.count(row),
+            Sink::Table(table) => table.count(&partition.label, row),
         }
     } else if let Sink::Table(table) = sink {
         table.end(&summary, &mut context.out)?;

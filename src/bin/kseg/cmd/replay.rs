@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kseg::log::partition_dir::PartitionDir;
 use kseg::report::replay::{
     Append, AppendFrom, Questions, ReplayCounts, ReplayOptions, ReplayRow, Request, Verification,
     ask, parse_requests, replay_log, retry,
@@ -18,7 +17,7 @@ use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
 use crate::render::replay_json::ReplayJson;
 use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
-use crate::render::text::{count, plural, printable};
+use crate::render::text::{count, plural};
 use crate::render::{note_hidden, paragraph};
 
 /// Lines a table shows of one partition without --all; the others are only counted.
@@ -289,7 +288,7 @@ impl Run<'_> {
         };
         let (json, is_found) = (&mut self.json, &mut self.is_found);
         let (mut index, partitions) = (0, self.partitions);
-        let (dir, offsets) = (partition.dir, partition.offsets);
+        let (dir, offsets, label) = (partition.dir, partition.offsets, &partition.label);
         ask(dir, offsets, &self.options, &questions, |row| {
             *is_found |= row.answer.error.is_some();
             if let Some(json) = json {
@@ -299,7 +298,7 @@ impl Run<'_> {
                     if partitions > 1 {
                         writeln!(context.out)?;
                     }
-                    print_name(dir, context)?;
+                    print_name(label, context)?;
                 }
                 let number = is_numbered.then_some(index);
                 let style = context.style;
@@ -318,7 +317,7 @@ impl Run<'_> {
         let (dir, offsets) = (partition.dir, partition.offsets);
         let json = &mut self.json;
         let mut logged = Logged {
-            name: name(dir),
+            name: partition.label.clone(),
             all: None,
             kept: Vec::new(),
             explained: BTreeMap::new(),
@@ -328,7 +327,7 @@ impl Run<'_> {
             if self.partitions > 1 {
                 writeln!(context.out)?;
             }
-            print_name(dir, context)?;
+            print_name(&partition.label, context)?;
             let mut table = ReplayTable::new(context.style);
             table.headings(&mut context.out)?;
             logged.all = Some(table);
@@ -449,16 +448,8 @@ fn print_explained(answers: &[Logged], hidden: usize, context: &mut Context) -> 
     Ok(note_hidden(hidden, &mut context.out)?)
 }
 
-fn name(dir: &PartitionDir) -> String {
-    let name = dir.path.file_name().map_or_else(
-        || dir.path.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
-    printable(&name)
-}
-
-fn print_name(dir: &PartitionDir, context: &mut Context) -> anyhow::Result<()> {
-    let name = context.style.heading(&name(dir));
+fn print_name(label: &str, context: &mut Context) -> anyhow::Result<()> {
+    let name = context.style.heading(label);
     writeln!(context.out, "{name}")?;
     Ok(())
 }

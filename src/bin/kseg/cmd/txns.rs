@@ -7,7 +7,6 @@ use kseg::report::txns::{
     TxnRow, TxnState, TxnsOptions, TxnsSummary, WantedStates, txns_partition,
 };
 
-use super::producers::name;
 use crate::cli::{
     AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs, StateArgs, parse_duration,
 };
@@ -200,7 +199,7 @@ fn table(
     let mut totals = Totals::new(options.states, options.coordinators.is_some());
     let partitions = each_partition(&inputs, options, context, |partition, row, _| {
         judge(row);
-        totals.add(&name(partition), row, clock_ms);
+        totals.add(&partition.label, row, clock_ms);
         Ok(())
     })?;
     if partitions == 0 {
@@ -234,7 +233,7 @@ fn list_ended(
     each_partition(inputs, options, context, |partition, row, context| {
         let path = &partition.dir.path;
         if current.as_ref() != Some(path) {
-            writeln!(context.out, "\n{}", style.heading(&name(partition)))?;
+            writeln!(context.out, "\n{}", style.heading(&partition.label))?;
             listing.headings(&mut context.out, style)?;
             current = Some(path.clone());
         }

@@ -265,6 +265,7 @@ impl Run {
             Ok(LogPath::Partition(dir)) if is_log_file(&name) => {
                 let input = PartitionInput {
                     offsets: checkpoints_above(&dir.path, context).of_dir(&dir),
+                    label: String::new(),
                     dir: &dir,
                 };
                 self.partition(&input, &options, context)

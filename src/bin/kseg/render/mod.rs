@@ -6,6 +6,7 @@ pub(crate) mod diff_table;
 pub(crate) mod dump_json;
 pub(crate) mod dump_table;
 pub(crate) mod fast_json;
+pub(crate) mod gap_runs;
 pub(crate) mod json;
 mod json_parts;
 mod json_scalars;

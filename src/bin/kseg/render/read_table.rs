@@ -2,13 +2,12 @@
 
 use std::io::{self, Write};
 
-use kseg::log::partition_dir::PartitionDir;
 use kseg::report::read::{ReadBounds, ReadCountRow, ReadRow, ReadSummary};
 
 use super::columns::Align::{Left, Right};
 use super::record_lines::{RecordCells, RecordLines};
 use super::summary::{Summary, SummaryColumn};
-use super::text::{count, optional, plural, printable};
+use super::text::{count, optional, plural};
 use super::{Style, note_hidden};
 
 const COUNT_COLUMNS: &[SummaryColumn] = &[
@@ -33,7 +32,7 @@ pub(crate) struct ReadTable {
     lines: RecordLines,
     partitions: u64,
     records: u64,
-    counts: Vec<ReadCountRow>,
+    counts: Vec<(String, ReadCountRow)>,
 }
 
 impl ReadTable {
@@ -50,7 +49,7 @@ impl ReadTable {
     /// Says what is read from where to where.
     pub(crate) fn begin(
         &mut self,
-        dir: &PartitionDir,
+        name: &str,
         bounds: &ReadBounds,
         out: &mut impl Write,
     ) -> io::Result<()> {
@@ -59,10 +58,6 @@ impl ReadTable {
         }
         self.partitions += 1;
         self.records = 0;
-        let name = match (dir.topic(), dir.partition()) {
-            (Some(topic), Some(partition)) => format!("{topic}-{partition}"),
-            _ => dir.path.display().to_string(),
-        };
         let end = if bounds.end_offset < bounds.high_watermark {
             format!("last stable offset {}", bounds.end_offset)
         } else {
@@ -71,9 +66,7 @@ impl ReadTable {
         writeln!(
             out,
             "{}: {} from {} to the {end}",
-            printable(&name),
-            bounds.isolation_level,
-            bounds.start_offset
+            name, bounds.isolation_level, bounds.start_offset
         )
     }
 
@@ -108,12 +101,12 @@ impl ReadTable {
         }
     }
 
-    pub(crate) fn count(&mut self, row: ReadCountRow) {
-        self.counts.push(row);
+    pub(crate) fn count(&mut self, name: &str, row: ReadCountRow) {
+        self.counts.push((name.to_owned(), row));
     }
 
     pub(crate) fn finish(self, out: &mut impl Write) -> io::Result<()> {
-        if let Some(first) = self.counts.first() {
+        if let Some((_, first)) = self.counts.first() {
             writeln!(out, "records under {}\n", first.bounds.isolation_level)?;
             return self.print_counts(out);
         }
@@ -125,14 +118,10 @@ impl ReadTable {
 
     fn print_counts(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Summary::new(COUNT_COLUMNS);
-        for row in &self.counts {
+        for (name, row) in &self.counts {
             let counts = &row.counts;
-            let name = match (&row.topic, row.partition) {
-                (Some(topic), Some(partition)) => format!("{topic}-{partition}"),
-                _ => row.path.clone(),
-            };
             table.row(vec![
-                printable(&name),
+                name.clone(),
                 counts.visible.to_string(),
                 counts.aborted.to_string(),
                 counts.open.to_string(),

@@ -35,6 +35,8 @@ pub(crate) struct Summary {
     columns: Vec<SummaryColumn>,
     /// Columns that this table does without, by place.
     left_out: Vec<usize>,
+    /// Whether the last column is broken into lines before any other is left out.
+    breaks_last_first: bool,
     table: Table,
 }
 
@@ -54,6 +56,7 @@ impl Summary {
         Self {
             columns: columns.to_vec(),
             left_out: Vec::new(),
+            breaks_last_first: false,
             table,
         }
     }
@@ -64,6 +67,12 @@ impl Summary {
         if let Some(column) = self.table.column_mut(index) {
             column.set_constraint(ColumnConstraint::Hidden);
         }
+    }
+
+    /// Has the words of the last column broken into lines before another column is left out.
+    pub(crate) fn breaking_last_first(mut self) -> Self {
+        self.breaks_last_first = true;
+        self
     }
 
     /// Adds a row; `cells` has one for each column.
@@ -107,8 +116,16 @@ impl Summary {
         let total = |shown: &[(usize, SummaryColumn, usize)]| -> usize {
             shown.iter().map(|(_, _, width)| width).sum()
         };
+        // What the last column can do without.
+        let last = self.columns.len().saturating_sub(1);
+        let spare = |shown: &[(usize, SummaryColumn, usize)]| match shown.last() {
+            Some((index, _, width)) if self.breaks_last_first && *index == last => {
+                width.saturating_sub(LEAST_WRAPPED + usize::from(GAP))
+            }
+            Some(_) | None => 0,
+        };
         let mut hidden = 0;
-        while total(&shown) > available {
+        while total(&shown) - spare(&shown) > available {
             let dropped = shown
                 .iter()
                 .enumerate()
@@ -185,6 +202,25 @@ OFFSET  WHAT
 ";
         assert_eq!(render(Some(52)), (text.to_owned(), 1));
         assert_eq!(render(Some(39)), (text.to_owned(), 1));
+    }
+
+    #[test]
+    fn the_last_column_may_be_broken_before_another_is_left_out() {
+        let style = Style {
+            width: Some(44),
+            color: false,
+        };
+        let mut table = Summary::new(COLUMNS).breaking_last_first();
+        let cells = ["7", "never-stored", "nothing from there on is stored"];
+        table.row(cells.map(str::to_owned).to_vec());
+        let mut out = Vec::new();
+        assert_eq!(table.print(&mut out, style).unwrap(), 0);
+        let text = "\
+OFFSET  CLASS         WHAT
+     7  never-stored  nothing from there on
+                      is stored
+";
+        assert_eq!(String::from_utf8(out).unwrap(), text);
     }
 
     #[test]

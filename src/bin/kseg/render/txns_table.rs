@@ -210,7 +210,7 @@ impl Totals {
 
     fn print_open(&mut self, style: Style, out: &mut impl Write) -> io::Result<usize> {
         writeln!(out)?;
-        let mut table = Summary::new(OPEN_COLUMNS);
+        let mut table = Summary::new(OPEN_COLUMNS).breaking_last_first();
         if !self.knows_coordinators {
             for (index, column) in OPEN_COLUMNS.iter().enumerate() {
                 if COORDINATOR_COLUMNS.contains(&column.name) {
@@ -318,19 +318,19 @@ const COORDINATOR_COLUMNS: [&str; 2] = ["COORDINATOR", "TRANSACTIONAL ID"];
 const OPEN_COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
     SummaryColumn::new("FIRST", Right, 0),
-    SummaryColumn::new("LAST", Right, 4),
-    SummaryColumn::new("PRODUCER", Right, 0),
-    SummaryColumn::new("EPOCH", Right, 3),
-    SummaryColumn::new("RECORDS", Right, 0),
-    SummaryColumn::new("SIZE", Right, 5),
+    SummaryColumn::new("LAST", Right, 7),
+    SummaryColumn::new("PRODUCER", Right, 1),
+    SummaryColumn::new("EPOCH", Right, 5),
+    SummaryColumn::new("RECORDS", Right, 3),
+    SummaryColumn::new("SIZE", Right, 8),
     SummaryColumn::new("AGE", Right, 0),
-    SummaryColumn::new("OPEN SINCE", Left, 2),
-    SummaryColumn::new("LAST ACTIVITY", Left, 6),
-    SummaryColumn::new("LSO AFTER ABORT", Right, 1),
-    SummaryColumn::new("COORDINATOR", Left, 1),
-    SummaryColumn::new("TRANSACTIONAL ID", Left, 1),
-    SummaryColumn::new("COORDINATOR EPOCH", Right, 8),
-    SummaryColumn::new("FIRST BATCH", Left, 7),
+    SummaryColumn::new("OPEN SINCE", Left, 6),
+    SummaryColumn::new("LAST ACTIVITY", Left, 9),
+    SummaryColumn::new("LSO AFTER ABORT", Right, 4),
+    SummaryColumn::new("COORDINATOR EPOCH", Right, 11),
+    SummaryColumn::new("FIRST BATCH", Left, 10),
+    SummaryColumn::new("TRANSACTIONAL ID", Left, 0),
+    SummaryColumn::new("COORDINATOR", Left, 0),
 ];
 
 fn start(row: &TxnRow<'_>) -> Option<i64> {
@@ -358,11 +358,11 @@ fn open_line(name: &str, row: &TxnRow<'_>, clock_ms: i64) -> OpenLine {
         ),
         optional_time(row.last_timestamp),
         optional(row.last_stable_offset_after_abort),
-        optional(row.class),
-        row.transactional_id
-            .map_or_else(|| "-".to_owned(), printable),
         optional(row.coordinator_epoch),
         place.map_or_else(|| "-".to_owned(), |(file, at)| format!("{file} @ {at}")),
+        row.transactional_id
+            .map_or_else(|| "-".to_owned(), printable),
+        optional(row.class),
     ];
     OpenLine {
         cells,

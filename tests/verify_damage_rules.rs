@@ -8,88 +8,15 @@
     reason = "a test stops where something is not as it must be"
 )]
 
-#[path = "common/folders.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test program compiles all of this and uses a part"
-)]
-mod folders;
-#[path = "common/segments.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test program compiles all of this and uses a part"
-)]
-mod segments;
+#[path = "common/verify_run.rs"]
+mod verify_run;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use folders::copy;
-use segments::{batches_of, fixtures};
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// The middle one of three segments, and the last one.
-const MIDDLE: &str = "tx-1/00000000000000000089";
-const LAST: &str = "tx-1/00000000000000000165";
-
-/// A copy of a broker's log directory after a clean stop.
-struct Copied(TempDir);
-
-impl Copied {
-    fn of(path: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        copy(&fixtures().join(path), &folder.path().join("data"));
-        Self(folder)
-    }
-
-    fn transactions() -> Self {
-        Self::of("s02-txn-tv2/data")
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join("data").join(name)
-    }
-
-    fn run(&self, arguments: &[&str], names: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kseg"))
-            .arg("verify")
-            .args(arguments)
-            .args(names.iter().map(|name| self.path(name)))
-            .output()
-            .unwrap()
-    }
-
-    fn alarms(&self, arguments: &[&str]) -> Vec<Value> {
-        let arguments = [&["-o", "ndjson"], arguments].concat();
-        let output = self.run(&arguments, &[""]);
-        let rows = String::from_utf8(output.stdout).unwrap();
-        let rows = rows.lines().map(|line| serde_json::from_str(line).unwrap());
-        let rows: Vec<Value> = rows
-            .filter(|row: &Value| row["severity"] != "notable")
-            .collect();
-        assert_eq!(output.status.code(), Some(i32::from(!rows.is_empty())));
-        rows
-    }
-}
-
-fn text<'v>(row: &'v Value, key: &str) -> &'v str {
-    row[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("{key}: {row:#}"))
-}
-
-/// Position, size and first offset of each batch of a sound segment.
-fn batches(bytes: &[u8]) -> Vec<(usize, usize, i64)> {
-    let offset = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
-    batches_of(bytes)
-        .into_iter()
-        .map(|(position, size)| (position, size, offset(position)))
-        .collect()
-}
+use verify_run::segments::fixtures;
+use verify_run::{Copied, LAST, MIDDLE, batches, stdout, text};
 
 /// Asserts that the alarms about bytes tell of no offset but those from `first` to below `next`, of
 /// the last one of them, and that a reader goes on at `next`.
@@ -249,16 +176,6 @@ fn a_log_that_is_gone_from_the_front_or_the_end_is_a_loss() {
             "{lost:#}"
         );
     }
-    // Retention takes the indexes with it.
-    let copied = Copied::transactions();
-    for extension in ["log", "index", "timeindex", "txnindex"] {
-        fs::remove_file(copied.path(&format!("tx-1/00000000000000000000.{extension}"))).unwrap();
-    }
-    let alarms = copied.alarms(&[]);
-    assert!(
-        alarms.iter().all(|row| row["kind"] != "segment-missing"),
-        "{alarms:#?}"
-    );
 }
 
 #[test]
@@ -295,10 +212,6 @@ fn a_transaction_in_a_missing_segment_did_not_begin_below_the_log_start() {
         }
     }
     assert!(told > 0, "{rows}");
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
@@ -398,7 +311,7 @@ fn what_stops_the_broker_is_told_from_what_takes_a_directory_offline() {
         let row = alarms.iter().find(|row| row["file"] == file).unwrap();
         let action = text(row, "brokerAction");
         let wanted = if stops {
-            "the broker stops"
+            "the broker does not start"
         } else {
             "directory goes offline"
         };

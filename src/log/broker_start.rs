@@ -81,6 +81,21 @@ fn meta_properties(path: &Path, io: Io) -> Option<MetaProperties> {
     MetaProperties::decode(&file.read_all().ok()?).ok()
 }
 
+/// What a broker comes to that cannot start.
+pub const DOES_NOT_START: &str = "does not start";
+
+/// What comes of something that keeps partitions from being loaded: an exception that nobody
+/// catches ends the broker's start, another one takes the log directory offline
+/// (`LogManager.loadLogs`).
+#[must_use]
+pub fn outage(stops_broker: bool) -> String {
+    if stops_broker {
+        format!("the broker {DOES_NOT_START}")
+    } else {
+        "the log directory goes offline".to_owned()
+    }
+}
+
 /// Something that keeps a broker from starting, or one log directory of it offline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -6,24 +6,28 @@
 use super::partition_dir::{FileEntry, PartitionDir};
 use crate::format::file_name::{FileState, LogFileKind};
 
-/// The indexes in use whose `.log` is neither in use nor about to be swapped in, each with its
-/// base offset.
-pub fn orphan_indexes(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> {
+/// The indexes in use whose `.log` is not, each with its base offset; without those of which
+/// `is_restored` says that a start brings it back.
+pub fn orphan_indexes(
+    dir: &PartitionDir,
+    is_restored: impl Fn(i64) -> bool,
+) -> impl Iterator<Item = (i64, &FileEntry)> {
     let segments = &dir.segments;
     let is_live = move |base| {
         let found = segments.binary_search_by_key(&base, |segment| segment.base_offset);
         found.is_ok()
     };
-    let is_swapped_in = |base| {
-        let mut files = dir.files.iter();
-        files.any(|it| {
-            it.parsed.kind == LogFileKind::Log(base) && it.parsed.state == FileState::Swap
-        })
-    };
     dir.files.iter().filter_map(move |file| {
         let base = index_base(file)?;
-        (!is_live(base) && !is_swapped_in(base)).then_some((base, file))
+        (!is_live(base) && !is_restored(base)).then_some((base, file))
     })
+}
+
+/// Whether a `.log` with this base offset is about to be swapped in.
+#[must_use]
+pub fn has_swap(dir: &PartitionDir, base: i64) -> bool {
+    let mut files = dir.files.iter();
+    files.any(|it| it.parsed.kind == LogFileKind::Log(base) && it.parsed.state == FileState::Swap)
 }
 
 /// Whether an orphan is one still: a broker may have been renaming the files of its segment, or

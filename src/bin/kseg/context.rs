@@ -36,7 +36,8 @@ pub(crate) struct Context {
     pub(crate) out_is_terminal: bool,
     /// Standard output, buffered.
     pub(crate) out: Output,
-    failed: bool,
+    /// What could not be done.
+    failures: u64,
     /// What has been complained of: some commands look twice.
     said: RefCell<HashSet<String>>,
 }
@@ -59,18 +60,18 @@ impl Context {
             style,
             out_is_terminal: stdout.is_terminal(),
             out: Output::new(stdout.lock()),
-            failed: false,
+            failures: 0,
             said: RefCell::default(),
         }
     }
 
     /// Says what could not be done and lets the run go on; it will end with status 2.
     pub(crate) fn fail(&mut self, error: &Error) {
-        self.failed = true;
         let message = error.to_string();
         if !self.is_new(&message) {
             return;
         }
+        self.failures += 1;
         complain(&message);
         if let Some(hint) = hint(error) {
             say("hint", &hint);
@@ -96,11 +97,16 @@ impl Context {
 
     /// The same for what is no error of the library.
     pub(crate) fn fail_with(&mut self, message: &str, next_step: &str) {
-        self.failed = true;
         if self.is_new(message) {
+            self.failures += 1;
             complain(message);
             say("hint", next_step);
         }
+    }
+
+    /// How much could not be done so far, each said when it came up.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures
     }
 
     /// Says how the answer is to be taken.
@@ -174,7 +180,7 @@ impl Context {
 
     /// What a first line adds where something could not be looked at, and errors have said so.
     pub(crate) fn unseen(&self) -> &'static str {
-        if self.failed {
+        if self.failures > 0 {
             "; not all could be looked at"
         } else {
             ""
@@ -185,7 +191,7 @@ impl Context {
     pub(crate) fn finish(mut self, result: anyhow::Result<Status>) -> ExitCode {
         let result = result.and_then(|status| Ok(self.out.flush().map(|()| status)?));
         match result {
-            Ok(_) if self.failed => Status::Failed.into(),
+            Ok(_) if self.failures > 0 => Status::Failed.into(),
             Ok(status) => status.into(),
             Err(error) if is_broken_pipe(&error) => Status::Clean.into(),
             Err(error) => {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kseg::append::LogConfig;
 use kseg::append::dry_run::{DryRunOptions, INDEX_MEMORY, dry_run};
 use kseg::format::file_name::LogDirFileName;
+use kseg::log::broker_start::DOES_NOT_START;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
 use kseg::log::partition_dir::PartitionDir;
@@ -254,7 +255,7 @@ impl Inputs {
         for name in &dir.other_dirs {
             let path = dir.path.join(name);
             context.warn(&format!(
-                "{}: not a partition directory; a broker does not start with it",
+                "{}: not a partition directory; a broker {DOES_NOT_START} with it",
                 path.display()
             ));
         }

@@ -9,7 +9,7 @@ use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::Error;
 use crate::log::checkpoints::SETTLING;
-use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
+use crate::log::orphan_files::{has_swap, is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::PartitionDir;
 use crate::report::partition_state::snapshot_files;
 
@@ -33,7 +33,9 @@ pub(super) fn lost_front(
 
 /// Whether indexes without their `.log` are there and stay.
 fn has_orphans(dir: &PartitionDir, offsets: &Range<i64>) -> bool {
-    let orphans = || orphan_indexes(dir).filter(|(base, _)| offsets.contains(base));
+    let orphans = || {
+        orphan_indexes(dir, |base| has_swap(dir, base)).filter(|(base, _)| offsets.contains(base))
+    };
     if orphans().next().is_none() {
         return false;
     }
@@ -122,7 +124,8 @@ impl Offsets<'_> {
         let Some(witness) = self.witnesses.of_lost_segment(behind) else {
             return Ok(None);
         };
-        let orphans = orphan_indexes(self.dir).filter(|(base, _)| behind.contains(base));
+        let orphans = orphan_indexes(self.dir, |base| has_swap(self.dir, base))
+            .filter(|(base, _)| behind.contains(base));
         let named = self
             .witnesses
             .in_indexes(orphans.map(|(_, file)| file), behind)?;

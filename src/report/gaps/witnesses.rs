@@ -14,7 +14,7 @@ use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::offset_index::OffsetIndexRows;
 use crate::format::time_index::TimeIndexRows;
 use crate::log::batches::Entry;
-use crate::log::orphan_files::orphan_indexes;
+use crate::log::orphan_files::{has_swap, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
@@ -96,7 +96,7 @@ impl<'d> Witnesses<'d> {
     /// What is left of a segment whose `.log` is not there: the segment itself under another name
     /// first of all.
     pub(super) fn of_lost_segment(&self, offsets: &Range<i64>) -> Option<Witness> {
-        let index = orphan_indexes(self.dir)
+        let index = orphan_indexes(self.dir, |base| has_swap(self.dir, base))
             .filter(|(base, _)| offsets.contains(base))
             .min_by_key(|(base, _)| *base);
         let index = Witness::of_file(index?.1)?;

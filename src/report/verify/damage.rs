@@ -4,7 +4,7 @@ use super::batches::FETCHED;
 use super::finding::{Cost, Finding, Readable, Severity};
 use super::kind::Kind;
 use super::resume::Resume;
-use super::start::Start;
+use super::start::{Start, not_loaded};
 use crate::format::record_batch::HEADER_SIZE_UP_TO_MAGIC;
 use crate::log::damage::{Damage, DamageKind};
 
@@ -265,8 +265,8 @@ fn zeros(start: &Start, segment: usize, damage: &Damage) -> String {
     if damage.size_in_bytes <= HEADER_SIZE_UP_TO_MAGIC as u64 {
         return format!("a clean start leaves them and writes behind them; {unclean}");
     }
-    let clean = "with .kafka_cleanshutdown the partition does not load, and the broker stops \
-                 (CorruptRecordException): all its partitions are down";
+    let clean = not_loaded(Some("CorruptRecordException"));
+    let clean = format!("with .kafka_cleanshutdown {clean}");
     match start.clean {
         Some(true) => format!("{clean}, as it would here; {unclean}"),
         Some(false) | None => format!("{unclean}; {clean}"),

@@ -6,6 +6,7 @@ use super::finding::{Finding, Severity};
 use super::index_findings::IndexContext;
 use super::kind::Kind;
 use super::start::{Start, does_not_load};
+use super::swaps::{Swaps, number};
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
 use crate::log::broker_start::is_taken_for_stray;
@@ -16,13 +17,18 @@ use crate::log::{Error, Io};
 const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 
 /// What the names alone say.
-pub(super) fn check_names(dir: &PartitionDir, start: &Start, found: &mut Vec<Finding>) {
+pub(super) fn check_names(
+    dir: &PartitionDir,
+    start: &Start,
+    swaps: &Swaps,
+    found: &mut Vec<Finding>,
+) {
     match dir.status() {
         Some(PartitionDirStatus::Live) | None => {}
         Some(status) => found.push(not_live(status)),
     }
     for file in &dir.files {
-        found.extend(of_file(dir, file));
+        found.extend(of_file(dir, file, swaps));
     }
     for (index, segment) in dir.segments.iter().enumerate() {
         check_segment_files(dir, index, segment, start, found);
@@ -48,7 +54,7 @@ fn not_live(status: &PartitionDirStatus) -> Finding {
     }
 }
 
-fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
+fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Finding> {
     let finding = match (&file.parsed.state, &file.parsed.kind) {
         (FileState::Deleted, _) => Finding {
             broker_action: "deletes it at any start".to_owned(),
@@ -67,17 +73,7 @@ fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
                 "the cleaner, or a split, was interrupted while it wrote this",
             )
         },
-        (FileState::Swap, _) => Finding {
-            broker_action:
-                "renames it at any start and deletes the segments it replaces, unless a \
-                            .cleaned at or below its offset is there"
-                    .to_owned(),
-            ..Finding::new(
-                Severity::Notable,
-                Kind::InterruptedCleaner,
-                "the cleaner, or a split, was interrupted before this took its place",
-            )
-        },
+        (FileState::Swap, _) => of_swap(dir, file, swaps),
         (FileState::Live, LogFileKind::NotANumber(_)) => Finding {
             broker_action: does_not_load(Some(if file.name().contains('.') {
                 "NumberFormatException"
@@ -112,6 +108,40 @@ fn of_file(dir: &PartitionDir, file: &FileEntry) -> Option<Finding> {
         file_size: Some(file.size_in_bytes),
         ..finding
     })
+}
+
+/// A file of a segment that was to take the place of others.
+fn of_swap(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Finding {
+    let name = file.name();
+    let live = name.strip_suffix(FileState::Swap.suffix()).unwrap_or(&name);
+    let is_deleted = number(file).is_some_and(|offset| swaps.deletes(offset));
+    let broker_action = if is_deleted {
+        "deletes it at any start: a .cleaned at or below its offset is there".to_owned()
+    } else {
+        let replaced = swaps.replaces().map_or(Vec::new(), |range| {
+            let bases = dir.segments.iter().map(|it| it.base_offset);
+            let replaced = bases.filter(|base| range.contains(base));
+            replaced.map(LogFileKind::Log).collect()
+        });
+        let then = match replaced.as_slice() {
+            [] => "has it in use from then on".to_owned(),
+            [log] => format!("deletes {log} before, in whose place it comes"),
+            [first, .., last] => format!(
+                "deletes the {} segments from {first} to {last} before, in whose place such files \
+                 come",
+                replaced.len()
+            ),
+        };
+        format!("renames it to {live} at any start, and {then}")
+    };
+    Finding {
+        broker_action,
+        ..Finding::new(
+            Severity::Notable,
+            Kind::InterruptedCleaner,
+            "the cleaner, or a split, was interrupted before this took its place",
+        )
+    }
 }
 
 fn has_segment(dir: &PartitionDir, base: i64) -> bool {

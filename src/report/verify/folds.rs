@@ -20,6 +20,8 @@ use crate::report::transactions::TxnEvent;
 pub(super) struct Folds<'a> {
     pub(super) gaps: GapFold<'a>,
     pub(super) gap_findings: Vec<gaps::Finding>,
+    /// Whether one that has been passed on was a hole.
+    pub(super) had_hole: bool,
     pub(super) compaction: Compaction,
     pub(super) transactions: Comparison<'a>,
     pub(super) epochs: EpochCheck,
@@ -94,17 +96,13 @@ impl Folds<'_> {
 
     /// Whether the log lacks offsets up to here.
     fn has_holes(&self) -> bool {
-        let is_hole = |class| {
-            matches!(
-                class,
-                GapClass::CompactedBetweenBatches
-                    | GapClass::CompactedInsideBatch
-                    | GapClass::EmptyBatch
-                    | GapClass::SegmentMissing
-                    | GapClass::Damage(_)
-            )
-        };
-        self.compaction.is_seen() || self.gap_findings.iter().any(|it| is_hole(it.class))
+        self.had_hole || self.compaction.is_seen() || self.gap_findings.iter().any(is_hole)
+    }
+
+    /// What was found of gaps since the last time.
+    pub(super) fn take_gaps(&mut self) -> Vec<gaps::Finding> {
+        self.had_hole = self.had_hole || self.gap_findings.iter().any(is_hole);
+        std::mem::take(&mut self.gap_findings)
     }
 
     fn ended(&mut self) {
@@ -140,4 +138,15 @@ impl Folds<'_> {
         self.found
             .push(super::batches::of_header(batch.header, finding));
     }
+}
+
+fn is_hole(finding: &gaps::Finding) -> bool {
+    matches!(
+        finding.class,
+        GapClass::CompactedBetweenBatches
+            | GapClass::CompactedInsideBatch
+            | GapClass::EmptyBatch
+            | GapClass::SegmentMissing
+            | GapClass::Damage(_)
+    )
 }

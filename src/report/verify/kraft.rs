@@ -7,6 +7,7 @@ use super::kind::Kind;
 use crate::format::control_record::ControlRecordType;
 use crate::format::file_name::{FileState, LogFileKind, SnapshotId};
 use crate::log::batches::{Batch, BatchWalk, Entry};
+use crate::log::broker_start::DOES_NOT_START;
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
@@ -46,7 +47,7 @@ pub(super) fn check_kraft_snapshots(
                 "a .checkpoint with an end offset from {log_start} on"
             )),
             found: newest.map(|newest| newest.to_string()),
-            broker_action: "does not start".to_owned(),
+            broker_action: DOES_NOT_START.to_owned(),
             next_step: Some("take the newest snapshot from another controller".to_owned()),
             ..Finding::new(
                 Severity::Corrupt,

@@ -11,7 +11,7 @@ use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::{LogDirFileName, PartitionDirName};
 use crate::format::meta_properties::MetaProperties;
 use crate::log::Error;
-use crate::log::broker_start::{Obstacle, StartObstacle, StartObstacles};
+use crate::log::broker_start::{DOES_NOT_START, Obstacle, StartObstacle, StartObstacles};
 use crate::log::log_dir::LogDir;
 use crate::log::mapped_file::MappedFile;
 
@@ -61,7 +61,7 @@ fn of_obstacle(obstacle: &StartObstacle) -> Finding {
     match &obstacle.what {
         Obstacle::ForeignDirectory(name) => Finding {
             file: Some(name.clone()),
-            broker_action: "does not start: every directory here must be a partition's".to_owned(),
+            broker_action: format!("{DOES_NOT_START}: every directory here must be a partition's"),
             next_step: Some(obstacle.next_step.to_owned()),
             ..Finding::new(
                 Severity::Corrupt,
@@ -79,7 +79,7 @@ fn of_obstacle(obstacle: &StartObstacle) -> Finding {
                 partition: Some(*partition),
                 expected: Some("one log directory of the broker with it".to_owned()),
                 found: Some(twin.display().to_string()),
-                broker_action: "does not start".to_owned(),
+                broker_action: DOES_NOT_START.to_owned(),
                 next_step: Some(obstacle.next_step.to_owned()),
                 ..Finding::new(
                     Severity::Corrupt,
@@ -108,8 +108,8 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
         LogDirFileName::MetaProperties => {
             let file = read()?;
             let decoded = MetaProperties::decode(&file.read_all()?);
-            let stops = "does not start with this log directory";
-            Ok(decoded.err().map(|error| unreadable(name, &error, stops)))
+            let stops = format!("{DOES_NOT_START} with this log directory");
+            Ok(decoded.err().map(|error| unreadable(name, &error, &stops)))
         }
         LogDirFileName::BootstrapCheckpoint
         | LogDirFileName::Lock

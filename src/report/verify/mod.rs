@@ -34,8 +34,10 @@ mod snapshot_entries;
 mod snapshots;
 mod stable_offsets;
 mod start;
+mod swaps;
 mod topic_ids;
 mod transactions;
+mod unreadable;
 
 pub use across::AcrossPartitions;
 pub use batches::Depth;
@@ -44,3 +46,4 @@ pub use finding::{AbortArguments, Cost, Finding, Readable, Severity};
 pub use kind::Kind;
 pub use log_dir::verify_log_dir;
 pub use partition::{VerifyOptions, VerifySummary, verify_partition};
+pub use unreadable::{Unreadable, unreadable_offsets};

@@ -11,6 +11,7 @@ use super::finding::{Finding, Severity};
 use super::parallel::{InOrder, Queue};
 use super::pass::Pass;
 use super::start::Start;
+use super::swaps::Swaps;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::records::DEFAULT_MAX_BATCH_BYTES;
@@ -113,22 +114,26 @@ pub fn verify_partition<E: From<Error>>(
         let behind = dir.segments.partition_point(|it| it.base_offset <= base);
         start.recovers(behind.saturating_sub(1))
     };
+    let swaps = Swaps::of(dir, options.io)?;
     let mut damaged = Damaged::default();
     let mut give = |finding: Finding| -> Result<(), E> {
         if damaged.explains(&finding) {
             return Ok(());
         }
         let finding = damaged.behind_cut(finding, recovers);
-        if !wants(options, &finding) {
-            return Ok(());
+        for finding in swaps.settle(finding) {
+            if !wants(options, &finding) {
+                continue;
+            }
+            summary.count(finding.severity);
+            emit(&Finding {
+                path: path.clone(),
+                topic: dir.topic().map(str::to_owned),
+                partition: dir.partition(),
+                ..finding
+            })?;
         }
-        summary.count(finding.severity);
-        emit(&Finding {
-            path: path.clone(),
-            topic: dir.topic().map(str::to_owned),
-            partition: dir.partition(),
-            ..finding
-        })
+        Ok(())
     };
     let threads = options.threads.unwrap_or_else(|| threads_for(dir));
     let queue = Queue::default();
@@ -142,6 +147,7 @@ pub fn verify_partition<E: From<Error>>(
             options,
             checkpoints,
             start,
+            swaps: &swaps,
             vanished: Vec::new(),
             out,
             passed: &mut passed,

@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
 use super::live::{IndexFile, has_gone_on};
-use super::lost_logs::check_lost_logs;
+use super::lost_logs::{Around, check_lost_logs};
 use super::markers::MarkerCheck;
 use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
@@ -24,6 +24,7 @@ use super::sequences::{Compaction, of_gap};
 use super::snapshots::{LogEnds, SnapshotCheck};
 use super::stable_offsets::StableOffsetCheck;
 use super::start::Start;
+use super::swaps::Swaps;
 use super::transactions::{of_aborted, of_open};
 use crate::format::internal_topic::InternalTopic;
 use crate::log::batches::{BatchWalk, Entry};
@@ -54,6 +55,7 @@ pub(super) struct Pass<'p, P, G> {
     pub(super) options: &'p VerifyOptions,
     pub(super) checkpoints: CheckpointedOffsets,
     pub(super) start: Start,
+    pub(super) swaps: &'p Swaps,
     /// Base offsets of segments that were deleted since they were listed.
     pub(super) vanished: Vec<i64>,
     pub(super) out: InOrder<'p>,
@@ -94,6 +96,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut folds = Folds {
             gaps,
             gap_findings: Vec::new(),
+            had_hole: false,
             compaction: Compaction::default(),
             transactions: Comparison::new(
                 dir,
@@ -140,7 +143,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     fn directory(&self) -> Result<Vec<Finding>, Error> {
         let (dir, io) = (self.dir, self.options.io);
         let mut found = Vec::new();
-        check_names(dir, &self.start, &mut found);
+        check_names(dir, &self.start, self.swaps, &mut found);
         check_partition_metadata(dir, io, &mut found)?;
         if dir.topic() == Some(InternalTopic::ClusterMetadata.name()) {
             check_kraft_snapshots(dir, io, &mut found)?;
@@ -154,7 +157,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         G: FnMut(Finding) -> Result<(), E>,
     {
         // First of all what is lost: what the others say may follow from it.
-        for finding in std::mem::take(&mut folds.gap_findings) {
+        for finding in folds.take_gaps() {
             let finding = of_gap(&finding, self.dir, &mut folds.compaction);
             // A segment that was deleted meanwhile was there.
             if let Some(finding) = finding.filter(|it| !self.is_vanished(it)) {
@@ -375,6 +378,34 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         Ok(())
     }
 
+    fn around(&self, log_end: i64) -> Around<'_> {
+        Around {
+            dir: self.dir,
+            io: self.options.io,
+            swaps: self.swaps,
+            start: &self.start,
+            log_start: self.checkpoints.log_start_offset,
+            log_end,
+        }
+    }
+
+    /// The checkpoints against the ends that the log has once it is loaded.
+    fn checkpoints(&self, ends: LogEnds, active_base: i64, found: &mut Vec<Finding>) {
+        let check = |checkpoints| {
+            let mut found = Vec::new();
+            check_checkpoints(checkpoints, ends, active_base, &self.start, &mut found);
+            found
+        };
+        let mut of_checkpoints = check(self.checkpoints);
+        let has_alarm = of_checkpoints.iter().any(|it| it.severity.is_alarm());
+        if has_alarm && self.is_live() {
+            let again = check(checkpoints_again(self.dir, self.options.io));
+            let same = |a: &Finding, b: &Finding| a.kind == b.kind && a.found == b.found;
+            of_checkpoints.retain(|it| again.iter().any(|again| same(again, it)));
+        }
+        found.append(&mut of_checkpoints);
+    }
+
     /// What only the end of the log tells.
     fn end<E: From<Error>>(
         &mut self,
@@ -410,30 +441,28 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         }
         found.extend(compaction.finding());
         if dir.is_whole {
-            let log_start = self.checkpoints.log_start_offset;
-            check_lost_logs(dir, log_start, log_end, &self.start, &mut found);
+            check_lost_logs(self.around(log_end), &mut found)?;
         }
         // Of a single segment, the end of a transaction may lie in the next one, and so on.
         if let Some(last) = dir.segments.last().filter(|_| dir.is_whole) {
             let fold = transactions.fold;
             let ends = LogEnds { log_start, log_end };
-            let check = |checkpoints| {
-                let mut found = Vec::new();
-                check_checkpoints(checkpoints, ends, last.base_offset, &self.start, &mut found);
-                found
+            let loaded_end = self.swaps.log_end(log_end);
+            let loaded = LogEnds {
+                log_start,
+                log_end: loaded_end,
             };
-            let mut of_checkpoints = check(self.checkpoints);
-            let has_alarm = of_checkpoints.iter().any(|it| it.severity.is_alarm());
-            if has_alarm && self.is_live() {
-                let again = check(checkpoints_again(dir, io));
-                let same = |a: &Finding, b: &Finding| a.kind == b.kind && a.found == b.found;
-                of_checkpoints.retain(|it| again.iter().any(|again| same(again, it)));
-            }
-            found.append(&mut of_checkpoints);
+            self.checkpoints(loaded, last.base_offset, &mut found);
             let is_compacted = compaction.is_seen();
             snapshots.finish(ends, fold.manager(), is_compacted, &self.start, &mut found)?;
             let mut of_epochs = Vec::new();
-            epochs.finish(dir, io, (log_start, log_end), &self.start, &mut of_epochs)?;
+            epochs.finish(
+                dir,
+                io,
+                (log_start, loaded_end),
+                &self.start,
+                &mut of_epochs,
+            )?;
             let is_old = !of_epochs.is_empty() && self.is_live() && has_gone_on(dir, walked_bytes);
             if !is_old {
                 found.append(&mut of_epochs);

@@ -89,6 +89,15 @@ fn of_offset_gap(
     ) {
         compaction.add(finding);
     }
+    let is_here = |base: i64| {
+        let mut bases = dir.segments.iter().map(|it| it.base_offset);
+        bases.any(|it| it == base)
+    };
+    let message = if finding.first_offset.is_some_and(is_here) {
+        "the .log of a segment is empty, and its indexes say that it was not"
+    } else {
+        "a segment is missing: these offsets are in no file in use"
+    };
     (finding.class == GapClass::SegmentMissing).then(|| Finding {
         offset: finding.first_offset,
         first_offset: finding.first_offset,
@@ -102,11 +111,7 @@ fn of_offset_gap(
             .first_offset
             .zip(finding.last_offset)
             .map(|(first, last)| next_step(dir, first, last)),
-        ..Finding::new(
-            Severity::Corrupt,
-            Kind::SegmentMissing,
-            "a segment is missing: these offsets are in no file",
-        )
+        ..Finding::new(Severity::Corrupt, Kind::SegmentMissing, message)
     })
 }
 

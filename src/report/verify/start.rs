@@ -8,6 +8,7 @@ use std::path::Path;
 use super::finding::Severity;
 use crate::format::file_name::LogDirFileName;
 use crate::log::Error;
+use crate::log::broker_start::outage;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::log_dir::folder_above;
 use crate::log::partition_dir::PartitionDir;
@@ -108,21 +109,16 @@ impl Start {
     }
 }
 
-/// What becomes of a broker that cannot load a partition: an exception that no one catches stops
-/// it, with all its partitions; another one takes the log directory offline
-/// (`LogManager.loadLogs`).
+/// What becomes of a broker that cannot load a partition, by the exception that nobody catches.
 pub(super) fn does_not_load(uncaught: Option<&str>) -> String {
-    match uncaught {
-        Some(exception) => format!(
-            "at any start the partition does not load, and the broker stops ({exception}): all its \
-             partitions are down"
-        ),
-        None => {
-            "at any start the partition does not load, and the log directory goes offline with \
-                 all its partitions"
-                .to_owned()
-        }
-    }
+    format!("at any start {}", not_loaded(uncaught))
+}
+
+/// The same without the start at which it is so.
+pub(super) fn not_loaded(uncaught: Option<&str>) -> String {
+    let outage = outage(uncaught.is_some());
+    let with = uncaught.map_or_else(String::new, |exception| format!(" ({exception})"));
+    format!("the partition does not load, and {outage}{with}: all its partitions are down")
 }
 
 /// Whether `.kafka_cleanshutdown` lies beside the partition directory; `None` if nothing else of a

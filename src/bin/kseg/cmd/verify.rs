@@ -134,8 +134,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
         mut out,
         ..
     } = run;
-    let ids = across.finish(|finding| out.finding(finding, context))?;
-    out.total += &ids;
+    across.finish(|finding| out.finding(finding, context))?;
     drop(progress);
     let elapsed = begun.elapsed();
     let total = out.total.clone();
@@ -347,10 +346,13 @@ struct Out {
 impl Out {
     fn looked(&mut self, summary: &VerifySummary) {
         self.has_looked = true;
-        self.total += summary;
+        self.total.files += summary.files;
+        self.total.bytes += summary.bytes;
     }
 
+    /// Counted as they come: what cannot be read to its end has no summary.
     fn finding(&mut self, finding: &Finding, context: &mut Context) -> anyhow::Result<()> {
+        self.total.count(finding.severity);
         match &mut self.json {
             Some(json) => json.row(&mut context.out, finding)?,
             None => self.table.add(finding),

@@ -38,6 +38,14 @@ pub(crate) fn note_hidden(hidden: usize, out: &mut impl Write) -> io::Result<()>
     Ok(())
 }
 
+/// What comes before an answer that lacks something; `None` if nothing failed.
+pub(crate) fn incomplete(failures: u64) -> Option<String> {
+    (failures > 0).then(|| {
+        let errors = text::count(failures, "error");
+        format!("incomplete: not everything could be read ({errors}), and of that nothing is said")
+    })
+}
+
 /// Writes text in lines that fit the terminal, with something before the first of them and
 /// something before the others.
 pub(crate) fn paragraph(

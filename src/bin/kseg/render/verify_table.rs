@@ -10,8 +10,8 @@ use kseg::report::gaps::range;
 use kseg::report::verify::{Finding, Kind, Severity, VerifySummary};
 
 use crate::context::Context;
-use crate::render::Style;
 use crate::render::text::{bytes, count, printable, wrapped};
+use crate::render::{Style, incomplete};
 
 /// Findings of one kind in a file that are listed with --all; more are only counted.
 const MAX_LISTED: usize = 10_000;
@@ -91,6 +91,11 @@ impl VerifyTable {
         context: &mut Context,
     ) -> anyhow::Result<()> {
         let style = context.style;
+        if let Some(line) = incomplete(context.failures()) {
+            for line in wrapped(&line, style.width) {
+                writeln!(context.out, "{}", style.bad(&line))?;
+            }
+        }
         let number = |what: &str, number: u64| {
             let text = format!("{what}: {number}");
             if number > 0 { style.bad(&text) } else { text }

@@ -1,0 +1,186 @@
+//! What `verify` says of segments that are not there: gone, emptied, set aside, or out of reach.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops where something is not as it must be"
+)]
+
+#[path = "common/verify_run.rs"]
+mod verify_run;
+
+use std::fs;
+
+use serde_json::Value;
+use verify_run::{Copied, LAST, MIDDLE, batches, stdout, text};
+
+/// Removes the first segment of three, with its indexes.
+fn without_front() -> Copied {
+    let copied = Copied::transactions();
+    for extension in ["log", "index", "timeindex", "txnindex"] {
+        fs::remove_file(copied.path(&format!("tx-1/00000000000000000000.{extension}"))).unwrap();
+    }
+    copied
+}
+
+/// Retention moves the first line of `leader-epoch-checkpoint` along with the log start
+/// (`LeaderEpochFileCache.truncateFromStart`); whoever removes files by hand does not.
+#[test]
+fn a_front_that_retention_did_not_take_is_a_loss() {
+    let copied = without_front();
+    let alarms = copied.alarms(&[]);
+    let lost = alarms.iter().find(|row| row["kind"] == "segment-missing");
+    let lost = lost.unwrap_or_else(|| panic!("{alarms:#?}"));
+    assert_eq!(lost["severity"], "corrupt", "{lost:#}");
+    assert_eq!(lost["firstOffset"], 0, "{lost:#}");
+    assert_eq!(lost["lastOffset"], 88, "{lost:#}");
+
+    // A broker that was killed may not have come to write the line.
+    fs::remove_file(copied.path(".kafka_cleanshutdown")).unwrap();
+    let alarms = copied.alarms(&[]);
+    let lost = alarms.iter().find(|row| row["kind"] == "segment-missing");
+    assert_eq!(lost.unwrap()["severity"], "afterCrash", "{alarms:#?}");
+
+    let epochs = "tx-1/leader-epoch-checkpoint";
+    let retained = without_front();
+    let text = fs::read_to_string(retained.path(epochs)).unwrap();
+    assert!(text.ends_with("\n0 0\n"), "{text}");
+    fs::write(retained.path(epochs), text.replace("\n0 0\n", "\n0 89\n")).unwrap();
+    // Of a tiered log the checkpoint has the start, whatever segments are here.
+    let tiered = without_front();
+    let checkpoint = "0\n1\ntx 1 0\n";
+    fs::write(tiered.path("log-start-offset-checkpoint"), checkpoint).unwrap();
+    for copied in [retained, tiered] {
+        let alarms = copied.alarms(&[]);
+        assert!(
+            alarms.iter().all(|row| row["kind"] != "segment-missing"),
+            "{alarms:#?}"
+        );
+    }
+}
+
+/// The cleaner leaves an empty `.log` with empty indexes: entries tell of batches that were there.
+#[test]
+fn a_log_that_was_emptied_is_not_compacted() {
+    for (segment, first, last) in [(MIDDLE, 89, 164), ("tx-1/00000000000000000000", 0, 88)] {
+        let copied = Copied::transactions();
+        fs::write(copied.path(&format!("{segment}.log")), []).unwrap();
+        let alarms = copied.alarms(&[]);
+        let lost = alarms.iter().find(|row| row["kind"] == "segment-missing");
+        let lost = lost.unwrap_or_else(|| panic!("{segment}: {alarms:#?}"));
+        assert_eq!(lost["firstOffset"], first, "{lost:#}");
+        assert_eq!(lost["lastOffset"], last, "{lost:#}");
+        assert!(text(lost, "message").contains("is empty"), "{lost:#}");
+        for extension in ["index", "timeindex", "txnindex"] {
+            fs::write(copied.path(&format!("{segment}.{extension}")), []).unwrap();
+        }
+        let alarms = copied.alarms(&[]);
+        assert!(
+            alarms.iter().all(|row| row["kind"] != "segment-missing"),
+            "{alarms:#?}"
+        );
+    }
+}
+
+/// Gives the files of a segment, but for its snapshot, a suffix.
+fn rename_segment(copied: &Copied, segment: &str, suffix: &str) {
+    for extension in ["log", "index", "timeindex", "txnindex"] {
+        let name = format!("{segment}.{extension}");
+        fs::rename(copied.path(&name), copied.path(&format!("{name}{suffix}"))).unwrap();
+    }
+}
+
+/// `LogLoader.load` gives `.swap` files their names, and before that it deletes each one at or
+/// above the offset of a `.cleaned`.
+#[test]
+fn a_segment_that_a_start_puts_into_place_is_not_missing() {
+    for segment in ["tx-1/00000000000000000000", MIDDLE, LAST] {
+        let copied = Copied::transactions();
+        rename_segment(&copied, segment, ".swap");
+        let alarms = copied.alarms(&[]);
+        assert!(alarms.is_empty(), "{segment}: {alarms:#?}");
+        let output = copied.run(&["-o", "ndjson", "--all"], &["tx-1"]);
+        let rows = stdout(&output);
+        let rows = rows.lines().map(|it| serde_json::from_str(it).unwrap());
+        let rows: Vec<Value> = rows.collect();
+        let swap = format!("{segment}.log.swap").replace("tx-1/", "");
+        let told = rows
+            .iter()
+            .find(|row| row["file"] == swap.as_str())
+            .unwrap();
+        let live = swap.replace(".swap", "");
+        let action = text(told, "brokerAction");
+        assert!(
+            action.contains(&format!("renames it to {live} at any start")),
+            "{told:#}"
+        );
+
+        // One that was not finished, at the same offset.
+        fs::write(copied.path(&format!("{segment}.index.cleaned")), []).unwrap();
+        let alarms = copied.alarms(&[]);
+        let lost = |row: &&Value| {
+            row["kind"] == "segment-missing" || row["kind"] == "high-watermark-past-end"
+        };
+        assert!(
+            alarms.iter().any(|row| lost(&row)),
+            "{segment}: {alarms:#?}"
+        );
+    }
+}
+
+/// Of two segments that are gone a `.swap` brings back one, and what is deleted for it is named.
+#[test]
+fn what_a_swap_does_not_bring_back_is_missing() {
+    let copied = Copied::transactions();
+    rename_segment(&copied, "tx-1/00000000000000000000", ".swap");
+    let length = 4000;
+    let swap = copied.path("tx-1/00000000000000000000.log.swap");
+    let bytes = fs::read(&swap).unwrap();
+    let whole: Vec<_> = batches(&bytes)
+        .into_iter()
+        .take_while(|(at, size, _)| at + size <= length)
+        .collect();
+    let (at, size, _) = *whole.last().unwrap();
+    let (_, _, next) = batches(&bytes)[whole.len()];
+    fs::write(&swap, &bytes[..at + size]).unwrap();
+    let alarms = copied.alarms(&[]);
+    let lost = alarms.iter().find(|row| row["kind"] == "segment-missing");
+    let lost = lost.unwrap_or_else(|| panic!("{alarms:#?}"));
+    assert_eq!(lost["firstOffset"], next, "{lost:#}");
+    assert_eq!(lost["lastOffset"], 88, "{lost:#}");
+
+    // Over one that is in use it comes in its place.
+    let copied = Copied::transactions();
+    let log = copied.path(&format!("{MIDDLE}.log"));
+    fs::copy(&log, copied.path(&format!("{MIDDLE}.log.swap"))).unwrap();
+    let output = copied.run(&["-o", "ndjson", "--all"], &["tx-1"]);
+    let rows = stdout(&output);
+    assert!(
+        rows.contains("and deletes 00000000000000000089.log before"),
+        "{rows}"
+    );
+}
+
+/// A file that cannot be read leaves the answer short of a partition, and the first line says so.
+#[cfg(unix)]
+#[test]
+fn an_answer_that_lacks_a_partition_says_so_first() {
+    let copied = Copied::transactions();
+    let log = copied.path(&format!("{MIDDLE}.log"));
+    fs::remove_file(&log).unwrap();
+    fs::remove_file(copied.path("tx-1/00000000000000000000.index")).unwrap();
+    // Not to be opened by anybody, whoever runs the test.
+    std::os::unix::fs::symlink(&log, &log).unwrap();
+    let output = copied.run(&[], &[""]);
+    assert_eq!(output.status.code(), Some(2));
+    let table = stdout(&output);
+    assert!(table.starts_with("incomplete: "), "{table}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("00000000000000000089.log"), "{errors}");
+    // What was found before the end is counted.
+    assert!(table.contains("\ncorrupt: 1 "), "{table}");
+    assert!(table.contains("index-missing"), "{table}");
+    let sound = Copied::transactions();
+    assert!(stdout(&sound.run(&[], &[""])).starts_with("corrupt: 0 "));
+}

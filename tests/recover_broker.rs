@@ -34,9 +34,13 @@ fn a_directory_that_is_no_partition_stops_the_broker() {
         for path in [data.path().to_owned(), data.path().join("tx-1")] {
             let run = recover(&[path.as_os_str()]);
             assert_eq!(run.status, Some(1), "{foreign}");
-            assert!(run.table.starts_with("does not start: "), "{}", run.table);
             assert!(
-                run.table.contains("down: the broker stops"),
+                run.table.starts_with("the broker does not start: "),
+                "{}",
+                run.table
+            );
+            assert!(
+                run.table.contains("down: the broker does not start"),
                 "{}",
                 run.table
             );
@@ -71,7 +75,7 @@ fn a_partition_in_two_log_directories_of_a_broker_stops_it() {
     let twice = run("tx-1", Some("node.id=1"));
     assert_eq!(twice.status, Some(1));
     assert!(
-        twice.table.starts_with("does not start: ")
+        twice.table.starts_with("the broker does not start: ")
             && twice.table.contains("IllegalStateException"),
         "{}",
         twice.table
@@ -206,11 +210,11 @@ fn the_others_are_down_when_one_partition_stops_the_broker() {
     assert_eq!(run.status, Some(1));
     assert!(
         run.table
-            .starts_with("does not start: tx-1 does not come up\n"),
+            .starts_with("the broker does not start: tx-1 does not come up\n"),
         "{}",
         run.table
     );
-    let down = run.table.matches("down: the broker stops").count();
+    let down = run.table.matches("down: the broker does not start").count();
     assert_eq!(down, run.rows.len() - 1, "{}", run.table);
     let errors = run
         .rows

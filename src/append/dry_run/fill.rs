@@ -32,6 +32,7 @@ impl RecoverRow {
             loses_data: false,
             loses_producer_state: false,
             losses: Losses::default(),
+            gone: None,
             torn_tail_bytes: 0,
             log_start_offset: None,
             log_end_offset: None,

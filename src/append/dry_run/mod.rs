@@ -7,6 +7,7 @@
 mod aftermath;
 pub mod copy;
 mod fill;
+pub mod gone;
 pub mod known;
 mod last_copies;
 mod loss;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::gone::GoneOffsets;
 use super::known::{Aborted, LeaderEpoch, Producer};
 use crate::log::broker_start::StartObstacle;
 use crate::log::overlay::Change;
@@ -58,6 +59,9 @@ pub struct RecoverRow {
     pub loses_producer_state: bool,
     /// What is lost.
     pub losses: Losses,
+    /// Acknowledged offsets that are gone before the start and lie below its log end; null if they
+    /// were not looked for, or not all files could be read.
+    pub gone: Option<GoneOffsets>,
     /// Bytes at the end of the active segment that are no whole batch and stay there: what is
     /// written next lies behind them, and nobody can read it.
     pub torn_tail_bytes: u64,
@@ -297,9 +301,15 @@ pub struct LeftOpen {
 
 impl RecoverRow {
     /// Whether records are lost by this start or by what is written after it, or ones that had been
-    /// acknowledged are not there any more: their offsets will be given out again.
+    /// acknowledged are not there any more.
     #[must_use]
     pub fn is_loss(&self) -> bool {
+        self.is_lost_by_start() || self.is_gone()
+    }
+
+    /// The same without what is gone before the start, below its log end.
+    #[must_use]
+    pub fn is_lost_by_start(&self) -> bool {
         !self.loads
             || self.loses_data
             || self.torn_tail_bytes > 0

@@ -7,24 +7,27 @@ use anyhow::Context as _;
 use clap::Args;
 use kseg::append::LogConfig;
 use kseg::append::dry_run::copy::CleanStop;
+use kseg::append::dry_run::gone::GoneRange;
 use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRun, DryRunOptions, INDEX_MEMORY, RecoverRow, dry_run};
 use kseg::format::file_name::LogDirFileName;
-use kseg::log::broker_start::StartObstacles;
+use kseg::log::broker_start::{StartObstacles, outage};
 use kseg::log::log_dir::LogDir;
+use kseg::report::verify::{Depth, VerifyOptions, unreadable_offsets};
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StartArg, parse_time};
 use crate::context::{Context, Status};
 use crate::inputs::{Input, Inputs, PartitionInput, stopped_cleanly};
 use crate::new_folder::{NewFolder, refuse_to_write_beside_the_log, straight_into_folder};
 use crate::render::json::JsonRows;
-use crate::render::recover_table::RecoverTable;
+use crate::render::recover_table::{RecoverTable, Shown};
 
 /// Show what a broker would do with a directory at its start, without doing it
 ///
 /// Plays Kafka's loading through, after a clean stop and after a crash: which files are removed,
 /// renamed, cut and made, and why; where the log begins and ends then; which producers are known;
-/// what has to be read; and what is lost that is there now. Nothing is changed.
+/// what has to be read; and what is lost that is there now, or is gone already although it had been
+/// acknowledged. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -43,9 +46,13 @@ pub(crate) struct RecoverArgs {
     /// Only this start, instead of both
     #[arg(long, value_enum, value_name = "START")]
     start: Option<StartArg>,
-    /// List partitions to which nothing happens, and every file, too
+    /// List partitions to which nothing happens at the other start, and every file, too
     #[arg(long)]
     all: bool,
+    /// Compute no checksums of batches that the start does not read: what is gone already is told
+    /// by headers and names alone
+    #[arg(long)]
+    quick: bool,
     /// Write the directory as the start, and a clean stop after it, would leave it. The folder must
     /// be new or empty; one partition directory goes straight into it, all else into a folder for
     /// each partition
@@ -55,6 +62,16 @@ pub(crate) struct RecoverArgs {
     broker: BrokerArgs,
     #[command(flatten)]
     partitions: PartitionFilterArgs,
+}
+
+impl RecoverArgs {
+    fn shown(&self) -> Shown {
+        Shown {
+            all: self.all,
+            quick: self.quick,
+            picked: self.start.map(Start::from),
+        }
+    }
 }
 
 /// What the broker knows beside the directory.
@@ -125,12 +142,8 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
             }
             Input::Partition(partition) => partition,
         };
-        let runs = match starts(args, partition, context) {
-            Ok(runs) => runs,
-            Err(error) => {
-                context.fail(&error);
-                return Ok(());
-            }
+        let Some(runs) = played(args, partition, context) else {
+            return Ok(());
         };
         let obstacle = obstacles.of_partition(&partition.dir.path);
         for mut run in runs {
@@ -155,8 +168,7 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
     });
     match json {
         Some(json) => json.finish(&mut context.out)?,
-        None => RecoverTable::new(rows, args.all, args.start.map(Start::from), obstacles)
-            .print(context)?,
+        None => RecoverTable::new(rows, args.shown(), obstacles).print(context)?,
     }
     walked?;
     if let Some(copy) = copy {
@@ -168,11 +180,7 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
 /// Says beside JSON what a table says first.
 fn tell(obstacles: &StartObstacles, context: &Context) {
     for obstacle in obstacles.iter() {
-        let what = if obstacle.stops_broker {
-            "the broker does not start"
-        } else {
-            "the log directory goes offline"
-        };
+        let what = outage(obstacle.stops_broker);
         context.warn(&format!("{}: {what}: {}", obstacle.path, obstacle.message));
         context.hint(obstacle.next_step);
     }
@@ -183,6 +191,26 @@ fn warn_of(row: &RecoverRow, context: &Context) {
         let start = row.start.name();
         context.warn(&format!("{}, {start} start: {warning}", row.name()));
     }
+}
+
+/// The starts with what is gone before them; `None` if they could not be played through. What could
+/// not be done is complained of.
+fn played(
+    args: &RecoverArgs,
+    partition: &PartitionInput<'_>,
+    context: &mut Context,
+) -> Option<Vec<DryRun>> {
+    let mut runs = match starts(args, partition, context) {
+        Ok(runs) => runs,
+        Err(error) => {
+            context.fail(&error);
+            return None;
+        }
+    };
+    if let Err(error) = find_gone(args, partition, &mut runs, context) {
+        context.fail(&error);
+    }
+    Some(runs)
 }
 
 /// The starts asked for, the one the directory would get first.
@@ -212,6 +240,42 @@ fn starts(
         runs.push(dry_run(partition.dir, offsets, start, &options)?);
     }
     Ok(runs)
+}
+
+/// Looks for acknowledged offsets that are gone already. All files are read, once for all starts.
+fn find_gone(
+    args: &RecoverArgs,
+    partition: &PartitionInput<'_>,
+    runs: &mut [DryRun],
+    context: &Context,
+) -> Result<(), kseg::log::Error> {
+    let options = VerifyOptions {
+        io: context.io,
+        depth: if args.quick {
+            Depth::Headers
+        } else {
+            Depth::Checksums
+        },
+        ..VerifyOptions::default()
+    };
+    let mut offsets = partition.offsets;
+    offsets.log_start_offset = args.broker.log_start_offset.or(offsets.log_start_offset);
+    unreadable_offsets(partition.dir, offsets, &options, |found| {
+        let range = GoneRange {
+            first_offset: found.first_offset,
+            last_offset: found.last_offset,
+            kind: found.kind.name(),
+            file: found.file,
+            position: found.position,
+        };
+        for run in &mut *runs {
+            run.row.add_gone(&range);
+        }
+    })?;
+    for run in runs {
+        run.row.finish_gone();
+    }
+    Ok(())
 }
 
 /// What `--out` writes.

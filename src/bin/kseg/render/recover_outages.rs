@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kseg::append::dry_run::RecoverRow;
 use kseg::append::dry_run::row::Start;
-use kseg::log::broker_start::{Broker, StartObstacles};
+use kseg::log::broker_start::{Broker, StartObstacles, outage};
 
 use super::recover_table::paragraph;
 use crate::context::Context;
@@ -50,7 +50,7 @@ impl Outages {
     /// What keeps the broker from starting comes before what its partitions come to.
     pub(crate) fn print(&self, context: &mut Context) -> anyhow::Result<()> {
         for obstacle in self.obstacles.iter() {
-            let what = headline(obstacle.stops_broker);
+            let what = outage(obstacle.stops_broker);
             let (exception, path) = (obstacle.exception, &obstacle.path);
             let line = format!("{what}: {path}: {} ({exception})", obstacle.message);
             paragraph(context, &line, "", "")?;
@@ -65,10 +65,10 @@ impl Outages {
     }
 
     /// What another partition, or something beside the partitions, does to this one.
-    pub(crate) fn of(&self, row: &RecoverRow) -> Option<&'static str> {
+    pub(crate) fn of(&self, row: &RecoverRow) -> Option<String> {
         let path = Path::new(&row.path);
         if let Some(obstacle) = self.obstacles.of_partition(path) {
-            return Some(consequence(obstacle.stops_broker));
+            return Some(outage(obstacle.stops_broker));
         }
         if self.failed.is_empty() {
             return None;
@@ -78,24 +78,6 @@ impl Outages {
             let is_here = failed.log_dir.as_ref().is_none_or(|it| *it == log_dir);
             failed.start == row.start && failed.broker == *broker && is_here
         })?;
-        Some(consequence(failed.log_dir.is_none()))
-    }
-}
-
-/// What a start comes to, first of all.
-pub(crate) fn headline(stops_broker: bool) -> &'static str {
-    if stops_broker {
-        "does not start"
-    } else {
-        "the log directory goes offline"
-    }
-}
-
-/// The same as it happens.
-pub(crate) fn consequence(stops_broker: bool) -> &'static str {
-    if stops_broker {
-        "the broker stops"
-    } else {
-        "the log directory goes offline"
+        Some(outage(failed.log_dir.is_none()))
     }
 }

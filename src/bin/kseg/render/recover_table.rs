@@ -7,13 +7,13 @@ use std::path::Path;
 
 use kseg::append::dry_run::RecoverRow;
 use kseg::append::dry_run::row::{Action, ActionKind, Start};
-use kseg::log::broker_start::StartObstacles;
+use kseg::log::broker_start::{StartObstacles, outage};
 use kseg::report::gaps::range;
 use kseg::report::lso::abort_command;
 
 use super::columns::Align::{Left, Right};
 use super::note_hidden;
-use super::recover_outages::{Outages, consequence};
+use super::recover_outages::Outages;
 use super::recover_totals::Totals;
 use super::recover_verdict::Verdict;
 use super::summary::{Summary, SummaryColumn};
@@ -47,23 +47,27 @@ pub(crate) struct RecoverTable {
     outages: Outages,
     /// Names that more than one partition of the run has.
     shared_names: BTreeSet<String>,
-    all: bool,
-    picked: Option<Start>,
+    shows: Shown,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    /// Every partition and every file.
+    pub(crate) all: bool,
+    /// Without checksums of what the start does not read.
+    pub(crate) quick: bool,
+    /// The one start that was asked for.
+    pub(crate) picked: Option<Start>,
 }
 
 impl RecoverTable {
-    pub(crate) fn new(
-        rows: Vec<RecoverRow>,
-        all: bool,
-        picked: Option<Start>,
-        obstacles: StartObstacles,
-    ) -> Self {
+    pub(crate) fn new(rows: Vec<RecoverRow>, shows: Shown, obstacles: StartObstacles) -> Self {
         Self {
             outages: Outages::new(obstacles, &rows),
             shared_names: shared_names(&rows),
             rows,
-            all,
-            picked,
+            shows,
         }
     }
 
@@ -98,7 +102,7 @@ impl RecoverTable {
         let shown: Vec<&RecoverRow> = self
             .rows
             .iter()
-            .filter(|row| self.all || is_touched(row))
+            .filter(|row| self.shows.all || self.decides(row) || is_touched(row))
             .collect();
         if shown.is_empty() {
             return Ok(());
@@ -106,7 +110,7 @@ impl RecoverTable {
         writeln!(context.out)?;
         let mut table = Summary::new(COLUMNS);
         for row in &shown {
-            table.row(cells(row, &self.name(row), self.outages.of(row)));
+            table.row(cells(row, &self.name(row), self.outages.of(row).as_deref()));
         }
         let style = context.style;
         let hidden = table.print(&mut context.out, style)?;
@@ -114,7 +118,7 @@ impl RecoverTable {
         let is_one = self.rows.iter().all(|row| Some(&row.path) == first);
         for row in shown {
             let is_loss = row.is_loss() || row.loses_producer_state || !row.warnings.is_empty();
-            if self.all || is_loss || (self.decides(row) && (is_one || !is_routine(row))) {
+            if self.shows.all || is_loss || (self.decides(row) && (is_one || !is_routine(row))) {
                 self.details(row, context)?;
             }
         }
@@ -128,7 +132,11 @@ impl RecoverTable {
         }
         let deciding = self.rows.iter().filter(|row| self.decides(row));
         let rows = deciding.map(|row| (self.name(row), row)).collect();
-        let verdict = Verdict::new(rows, self.picked);
+        let verdict = Verdict::new(
+            rows,
+            self.shows.picked,
+            (context.failures(), self.shows.quick),
+        );
         let width = context.style.width;
         for line in wrapped(&printable(&verdict.line()), width) {
             let line = if verdict.is_good() {
@@ -143,7 +151,7 @@ impl RecoverTable {
 
     /// Whether the exit status is that of this row.
     fn decides(&self, row: &RecoverRow) -> bool {
-        row.applies || self.picked.is_some()
+        row.applies || self.shows.picked.is_some()
     }
 
     /// The start that the directory would get comes first.
@@ -173,14 +181,18 @@ impl RecoverTable {
         let (name, start) = (printable(&self.name(row)), row.start.name());
         writeln!(context.out, "\n{name}, {start} start")?;
         if let Some(error) = &row.error {
-            let what = consequence(error.stops_broker);
-            let line = format!("{what} with {}: {}", error.exception, error.message);
+            let what = outage(error.stops_broker);
+            let line = format!("{what}: {}: {}", error.exception, error.message);
             paragraph(context, &line, "  ", "")?;
         }
-        let limit = if self.all { usize::MAX } else { FILES_SHOWN };
+        let limit = if self.shows.all {
+            usize::MAX
+        } else {
+            FILES_SHOWN
+        };
         let rewritten: HashSet<&String> = row.indexes_rewritten.iter().collect();
         let (indexes, files): (Vec<&Action>, Vec<&Action>) = row.actions.iter().partition(|it| {
-            !self.all && it.kind == ActionKind::Rewrite && rewritten.contains(&it.file)
+            !self.shows.all && it.kind == ActionKind::Rewrite && rewritten.contains(&it.file)
         });
         let indexes = indexes.len() as u64;
         for action in files.iter().take(limit) {
@@ -350,6 +362,16 @@ fn outcome(row: &RecoverRow) -> String {
             "{} gone below the high watermark",
             range(first, last)
         ));
+    }
+    if let Some(gone) = row.gone.as_ref().filter(|it| it.offsets > 0)
+        && let Some((first, last)) = gone.first_offset.zip(gone.last_offset)
+    {
+        let all = range(first, last);
+        parts.push(match gone.ranges.len() {
+            1 if first == last => format!("offset {all} gone already"),
+            1 => format!("offsets {all} gone already"),
+            _ => format!("{} gone already, in {all}", count(gone.offsets, "offset")),
+        });
     }
     if !losses.left_open.is_empty() {
         let transactions = count(losses.left_open.len() as u64, "transaction");

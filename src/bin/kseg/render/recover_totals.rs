@@ -1,6 +1,7 @@
 //! What the partitions of one start come to together.
 
 use kseg::append::dry_run::RecoverRow;
+use kseg::log::broker_start::outage;
 
 use super::text::plural;
 
@@ -11,6 +12,7 @@ pub(super) struct Totals {
     pub(super) applies: u64,
     lose_data: u64,
     lost_acknowledged: u64,
+    gone: u64,
     lose_producers: u64,
     do_not_load: u64,
     stops_broker: bool,
@@ -28,6 +30,7 @@ impl Totals {
             totals.lose_data += u64::from(row.loses_data);
             let is_gone = !row.loses_data && row.losses.acknowledged_from.is_some();
             totals.lost_acknowledged += u64::from(is_gone);
+            totals.gone += u64::from(row.is_gone());
             totals.lose_producers += u64::from(row.loses_producer_state);
             totals.do_not_load += u64::from(!row.loads);
             totals.stops_broker |= row.error.as_ref().is_some_and(|it| it.stops_broker);
@@ -49,6 +52,11 @@ impl Totals {
                 self.lost_acknowledged,
                 "has lost acknowledged records",
                 "have lost acknowledged records",
+            ),
+            part(
+                self.gone,
+                "lacks acknowledged offsets already",
+                "lack acknowledged offsets already",
             ),
             part(
                 self.torn,
@@ -73,7 +81,8 @@ impl Totals {
             what.push_str(&warned);
         }
         if self.stops_broker {
-            format!("the broker stops, all partitions are down: {what}")
+            let outage = outage(true);
+            format!("{outage}, all partitions are down: {what}")
         } else {
             what
         }

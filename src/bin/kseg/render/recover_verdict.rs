@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 use kseg::append::dry_run::RecoverRow;
 use kseg::append::dry_run::row::Start;
+use kseg::log::broker_start::outage;
 use kseg::report::gaps::range;
 
-use super::recover_outages::headline;
+use super::incomplete;
 use super::text::{count, plural};
 
 /// Partitions that are named; the others are counted.
@@ -19,16 +20,29 @@ const MAX_NAMED: usize = 3;
 pub(crate) struct Verdict<'a> {
     rows: Vec<(String, &'a RecoverRow)>,
     picked: Option<Start>,
+    /// What could not be done.
+    failures: u64,
+    /// Whether no checksums were computed to look for what is gone.
+    quick: bool,
 }
 
 impl<'a> Verdict<'a> {
-    pub(crate) fn new(rows: Vec<(String, &'a RecoverRow)>, picked: Option<Start>) -> Self {
-        Self { rows, picked }
+    pub(crate) fn new(
+        rows: Vec<(String, &'a RecoverRow)>,
+        picked: Option<Start>,
+        (failures, quick): (u64, bool),
+    ) -> Self {
+        Self {
+            rows,
+            picked,
+            failures,
+            quick,
+        }
     }
 
     /// Whether it is a good one: that of status 0.
     pub(crate) fn is_good(&self) -> bool {
-        !self.rows.iter().any(|(_, row)| row.is_loss())
+        self.failures == 0 && !self.rows.iter().any(|(_, row)| row.is_loss())
     }
 
     /// The line.
@@ -37,10 +51,12 @@ impl<'a> Verdict<'a> {
             return self.good();
         }
         [
+            incomplete(self.failures),
             self.outage(),
             self.strays(),
             self.losses(),
             self.acknowledged(),
+            self.gone(),
             self.torn(),
         ]
         .into_iter()
@@ -53,10 +69,13 @@ impl<'a> Verdict<'a> {
         let warned = self.names(|row| !row.warnings.is_empty() || row.loses_producer_state);
         if warned.is_empty() {
             let start = self.picked.map(|it| format!(" {}", it.name()));
-            return format!(
-                "safe to start{}: nothing is lost by it; kseg verify tells what is gone already",
-                start.unwrap_or_default()
-            );
+            let gone = if self.quick {
+                "; whether older batches can still be read was not looked at (--quick)"
+            } else {
+                ", and nothing acknowledged is gone already"
+            };
+            let start = start.unwrap_or_default();
+            return format!("safe to start{start}: nothing is lost by it{gone}");
         }
         format!(
             "{} loses no record, but read the warnings first: {}",
@@ -65,13 +84,43 @@ impl<'a> Verdict<'a> {
         )
     }
 
+    /// What a start neither does nor mends.
+    fn gone(&self) -> Option<String> {
+        let rows = self.rows.iter();
+        let gone = rows.filter_map(|(name, row)| {
+            let gone = row.gone.as_ref().filter(|it| it.offsets > 0)?;
+            let (first, last) = gone.first_offset.zip(gone.last_offset)?;
+            Some((format!("{name} {}", range(first, last)), gone.offsets))
+        });
+        let (places, offsets): (Vec<String>, Vec<u64>) = gone.unzip();
+        if places.is_empty() {
+            return None;
+        }
+        let offsets = offsets.into_iter().fold(0, u64::saturating_add);
+        let offsets = plural(
+            offsets,
+            "acknowledged offset is",
+            "acknowledged offsets are",
+        );
+        let loses = self.rows.iter().any(|(_, row)| row.is_lost_by_start());
+        let start = if loses {
+            String::new()
+        } else {
+            format!("; {} loses nothing more", self.starting())
+        };
+        Some(format!(
+            "{offsets} gone already: {}{start}",
+            listed(&places)
+        ))
+    }
+
     fn outage(&self) -> Option<String> {
         let failed = self.names(|row| !row.loads);
         if failed.is_empty() {
             return None;
         }
         let mut errors = self.rows.iter().filter_map(|(_, row)| row.error.as_ref());
-        let what = headline(errors.any(|it| it.stops_broker));
+        let what = outage(errors.any(|it| it.stops_broker));
         let come = if failed.len() == 1 { "does" } else { "do" };
         Some(format!("{what}: {} {come} not come up", listed(&failed)))
     }

@@ -1,0 +1,243 @@
+//! Acknowledged records that are gone before a start: it loses nothing, and is no safe one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test stops where something is not as it must be"
+)]
+
+#[path = "common/recover_run.rs"]
+mod recover_run;
+#[path = "common/segments.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod segments;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use recover_run::{Run, copy_of, recover};
+use segments::{batches_of, fixtures};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A cleanly stopped partition of three segments, `0..=88`, `89..=164` and `165..=172`, whose high
+/// watermark is its log end.
+const FRONT: &str = "00000000000000000000";
+const MIDDLE: &str = "00000000000000000089";
+const INDEXES: [&str; 3] = ["index", "timeindex", "txnindex"];
+
+fn run(data: &TempDir) -> Run {
+    recover(&[data.path().join("tx-1").as_os_str()])
+}
+
+/// The row of the start that the directory would get.
+fn due(run: &Run) -> &Value {
+    let due = run.rows.iter().find(|row| row["applies"] == true);
+    due.unwrap_or_else(|| panic!("{}", run.table))
+}
+
+fn damaged(damage: impl Fn(&Path)) -> TempDir {
+    let data = copy_of("s02-txn-tv2/data");
+    damage(&data.path().join("tx-1"));
+    data
+}
+
+fn remove(partition: &Path, segment: &str, extensions: &[&str]) {
+    for extension in extensions {
+        fs::remove_file(partition.join(format!("{segment}.{extension}"))).unwrap();
+    }
+}
+
+/// Where a batch of the log begins and ends, and its offsets: the one that holds `offset`.
+fn batch_of(log: &[u8], offset: i64) -> (usize, usize, i64, i64) {
+    let of = |(at, size): (usize, usize)| {
+        let base = i64::from_be_bytes(log[at..at + 8].try_into().unwrap());
+        let delta = i32::from_be_bytes(log[at + 23..at + 27].try_into().unwrap());
+        (at, at + size, base, base + i64::from(delta))
+    };
+    let mut batches = batches_of(log).into_iter().map(of);
+    batches.find(|it| (it.2..=it.3).contains(&offset)).unwrap()
+}
+
+/// Asserts that the start due here loses nothing, and that these offsets are gone, in the first
+/// line, the row and the status.
+#[track_caller]
+fn assert_gone(data: &TempDir, first: i64, last: i64, kind: &str) {
+    let run = run(data);
+    assert_eq!(run.status, Some(1), "{}", run.table);
+    let row = due(&run);
+    let count = last - first + 1;
+    assert_eq!(row["losesData"], false, "{}", run.table);
+    assert_eq!(row["losses"]["acknowledgedFrom"], Value::Null);
+    let gone = &row["gone"];
+    assert_eq!(gone["offsets"], count, "{gone:#}");
+    assert_eq!(gone["firstOffset"], first, "{gone:#}");
+    assert_eq!(gone["lastOffset"], last, "{gone:#}");
+    assert_eq!(gone["ranges"][0]["kind"], kind, "{gone:#}");
+    let line = run.table.lines().next().unwrap();
+    let says = format!("{count} acknowledged offsets are gone already: tx-1 {first}..{last}");
+    assert!(line.starts_with(&says), "{}", run.table);
+    assert!(line.ends_with("loses nothing more"), "{}", run.table);
+}
+
+#[test]
+fn segments_that_are_gone_are_counted() {
+    let all = ["log", "index", "timeindex", "txnindex"];
+    for (segment, first, last) in [(FRONT, 0, 88), (MIDDLE, 89, 164)] {
+        for extensions in [&all[..], &all[..1]] {
+            let data = damaged(|partition| remove(partition, segment, extensions));
+            assert_gone(&data, first, last, "segment-missing");
+        }
+        let emptied = damaged(|partition| {
+            fs::write(partition.join(format!("{segment}.log")), []).unwrap();
+        });
+        assert_gone(&emptied, first, last, "segment-missing");
+    }
+}
+
+#[test]
+fn bytes_that_cannot_be_read_are_counted() {
+    for (segment, within, last_of_segment) in [(FRONT, 40, 88), (MIDDLE, 120, 164)] {
+        let name = format!("{segment}.log");
+        let log = fs::read(fixtures().join("s02-txn-tv2/data/tx-1").join(&name)).unwrap();
+        let (at, end, first, last) = batch_of(&log, within);
+        let flipped = damaged(|partition| {
+            let mut log = log.clone();
+            log[end - 1] ^= 1;
+            fs::write(partition.join(&name), log).unwrap();
+        });
+        let run = run(&flipped);
+        assert_eq!(run.status, Some(1), "{}", run.table);
+        let range = &due(&run)["gone"]["ranges"][0];
+        assert_eq!(range["kind"], "bad-crc", "{range:#}");
+        assert_eq!(range["file"], name, "{range:#}");
+        assert_eq!(range["position"], at, "{range:#}");
+        assert_eq!(range["firstOffset"], first, "{range:#}");
+        assert_eq!(range["lastOffset"], last, "{range:#}");
+
+        let torn = damaged(|partition| {
+            fs::write(partition.join(&name), &log[..at + 30]).unwrap();
+        });
+        assert_gone(&torn, first, last_of_segment, "torn-tail");
+    }
+}
+
+/// What was deleted by `DeleteRecords`, or written above the high watermark, was nobody's.
+#[test]
+fn only_what_was_acknowledged_counts() {
+    let checkpoint = |data: &TempDir, name: &str, offset: i64| {
+        fs::write(data.path().join(name), format!("0\n1\ntx 1 {offset}\n")).unwrap();
+    };
+    let without_middle = || damaged(|it| remove(it, MIDDLE, &["log"]));
+    let data = without_middle();
+    checkpoint(&data, "replication-offset-checkpoint", 100);
+    assert_gone(&data, 89, 99, "segment-missing");
+    let data = without_middle();
+    checkpoint(&data, "log-start-offset-checkpoint", 150);
+    assert_gone(&data, 150, 164, "segment-missing");
+    for (name, offset) in [
+        ("replication-offset-checkpoint", 89),
+        ("log-start-offset-checkpoint", 165),
+    ] {
+        let data = without_middle();
+        checkpoint(&data, name, offset);
+        let run = run(&data);
+        assert_eq!(due(&run)["gone"]["offsets"], 0, "{name}: {}", run.table);
+    }
+}
+
+/// Without checksums a batch that cannot be read passes, and the first line does not say otherwise.
+#[test]
+fn what_was_not_looked_at_is_not_vouched_for() {
+    let data = damaged(|partition| {
+        let name = partition.join(format!("{FRONT}.log"));
+        let mut log = fs::read(&name).unwrap();
+        let (_, end, ..) = batch_of(&log, 40);
+        log[end - 1] ^= 1;
+        fs::write(name, log).unwrap();
+    });
+    let partition = data.path().join("tx-1");
+    let run = recover(&[OsStr::new("--quick"), partition.as_os_str()]);
+    assert_eq!(run.status, Some(0), "{}", run.table);
+    let line = run.table.lines().next().unwrap();
+    assert!(line.contains("was not looked at (--quick)"), "{line}");
+}
+
+/// What a start brings back is not gone, and what it removes the last copy of is lost by it.
+#[test]
+fn segments_under_other_names_are_told_once() {
+    let rename = |partition: &Path, suffix: &str| {
+        for extension in ["log"].iter().chain(&INDEXES) {
+            let name = partition.join(format!("{MIDDLE}.{extension}"));
+            fs::rename(&name, format!("{}.{suffix}", name.display())).unwrap();
+        }
+    };
+    let restored = run(&damaged(|partition| rename(partition, "swap")));
+    assert_eq!(restored.status, Some(0), "{}", restored.table);
+    assert_eq!(due(&restored)["gone"]["offsets"], 0);
+    let removed = run(&damaged(|partition| rename(partition, "deleted")));
+    assert_eq!(removed.status, Some(1), "{}", removed.table);
+    assert_eq!(due(&removed)["losesData"], true, "{}", removed.table);
+    assert_eq!(due(&removed)["losses"]["firstOffset"], 89);
+    assert_eq!(due(&removed)["gone"]["offsets"], 0, "{}", removed.table);
+}
+
+/// Compaction, retention and expired producers take offsets and lose nothing.
+#[test]
+fn sound_directories_stay_safe() {
+    let mut told = 0;
+    for fixture in fs::read_dir(fixtures()).unwrap() {
+        let fixture = fixture.unwrap().path();
+        let name = fixture.file_name().unwrap().to_string_lossy().into_owned();
+        let data = fixture.join("data");
+        // Those were damaged, or stopped in the middle of a write.
+        if name.starts_with("s07") || name == "incidents" || !data.is_dir() {
+            continue;
+        }
+        let run = recover(&[data.as_os_str()]);
+        for row in run.rows.iter().filter(|row| row["applies"] == true) {
+            let offsets = &row["gone"]["offsets"];
+            assert_eq!(*offsets, json!(0), "{}: {:#}", row["path"], row["gone"]);
+            told += 1;
+        }
+    }
+    assert!(told > 50, "{told}");
+}
+
+/// The start that is due has its rows, though nothing happens to the partition.
+#[test]
+fn the_due_start_is_always_in_the_table() {
+    let data = copy_of("s02-txn-tv2/data");
+    let run = recover(&[data.path().as_os_str()]);
+    for name in ["tx-0", "tx-1", "tx-2"] {
+        let row = |start: &str| {
+            let cells = |line: &str| -> Vec<String> {
+                line.split_whitespace().take(2).map(str::to_owned).collect()
+            };
+            let mut lines = run.table.lines().map(cells);
+            lines.any(|it| it == [name, start])
+        };
+        assert!(row("clean") && row("unclean"), "{name}: {}", run.table);
+    }
+}
+
+/// A partition that could not be looked at is no safe one.
+#[cfg(unix)]
+#[test]
+fn an_answer_that_lacks_a_partition_is_not_safe() {
+    let data = damaged(|partition| {
+        let log = partition.join(format!("{MIDDLE}.log"));
+        fs::remove_file(&log).unwrap();
+        // Not to be opened by anybody, whoever runs the test.
+        std::os::unix::fs::symlink(&log, &log).unwrap();
+    });
+    let run = recover(&[data.path().as_os_str()]);
+    assert_eq!(run.status, Some(2), "{}", run.table);
+    assert!(run.table.starts_with("incomplete: "), "{}", run.table);
+}

@@ -165,3 +165,19 @@ pub fn checkpoints_again(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
     }
     Checkpoints::read(&above, io).of_dir(dir)
 }
+
+/// The checkpointed high watermark, if it lies above `log_end_offset` and still does: a broker at
+/// work that truncates writes the checkpoint a moment later, and one whose log has gone on since it
+/// was listed may have got there.
+#[must_use]
+pub fn high_watermark_past_end(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    log_end_offset: i64,
+    io: Io,
+) -> Option<i64> {
+    let is_past = |it: &i64| *it > log_end_offset;
+    let known = checkpoints.high_watermark.filter(is_past)?;
+    let now = checkpoints_again(dir, io).high_watermark.unwrap_or(known);
+    (is_past(&now) && !dir.has_gone_on(None)).then_some(now)
+}

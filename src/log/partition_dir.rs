@@ -229,6 +229,26 @@ impl PartitionDir {
         }
     }
 
+    /// Whether the log has gone on since it was listed and read, so that what is read after it may
+    /// tell of batches behind its end. `read` is how far the last segment was read, in bytes;
+    /// without it, as far as it was when it was listed.
+    #[must_use]
+    pub fn has_gone_on(&self, read: Option<u64>) -> bool {
+        let Some(last) = self.segments.last() else {
+            return false;
+        };
+        let Some(log) = self.file(last.log) else {
+            return false;
+        };
+        let held = self.held.get(log).and_then(|held| held.len);
+        let read = read.or(held).unwrap_or(log.size_in_bytes);
+        let size = fs::metadata(self.file_path(log)).map_or(0, |it| it.len());
+        let is_last = Self::open(&self.path).is_ok_and(|now| {
+            now.segments.last().map(|it| it.base_offset) == Some(last.base_offset)
+        });
+        size != read || !is_last
+    }
+
     /// An error if a file was truncated since [`PartitionDir::hold`]: what was read of it, and of
     /// the files that go with it, may be of different logs. [`super::partition_walk`] asks at the
     /// end of every walk.

@@ -6,7 +6,7 @@ use super::partition_state::{PartitionState, StateOptions, load_partition_state}
 use super::transaction_state::{CoordinatorRow, TransactionClass, TransactionStates};
 use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
 use crate::log::Error;
-use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
+use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::find_batch;
 use crate::state::TxnMetadata;
@@ -155,22 +155,16 @@ pub fn lso(
     }))
 }
 
-/// The checkpointed high watermark, if it lies above the log end and still does: a broker that
-/// truncates writes the checkpoint a moment later.
+/// The checkpointed high watermark, if it lies above the log end.
 fn past_end(
     dir: &PartitionDir,
     state: &PartitionState,
     checkpoints: CheckpointedOffsets,
     options: StateOptions,
 ) -> Option<i64> {
-    let is_past = |it: &i64| *it > state.log_end_offset;
     let is_asked = options.at_offset.is_none() && dir.is_whole;
-    checkpoints
-        .high_watermark
-        .filter(is_past)
-        .filter(|_| is_asked)?;
-    let again = checkpoints_again(dir, options.io);
-    again.high_watermark.filter(is_past)
+    let past_end = || high_watermark_past_end(dir, checkpoints, state.log_end_offset, options.io);
+    is_asked.then(past_end).flatten()
 }
 
 /// The transaction whose first offset is the first unstable offset, if that is below the high

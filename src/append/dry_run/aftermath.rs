@@ -9,7 +9,7 @@ use super::{DryRun, DryRunOptions, as_files_error, reference};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::broker_start::is_taken_for_stray;
-use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
+use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
 use crate::log::partition_dir::PartitionDir;
 
 /// Bytes of a `.log` that are gone after the start.
@@ -34,7 +34,7 @@ impl DryRun {
         }
         self.warn_of_stray(dir, options);
         self.warn_of_torn_tail();
-        self.warn_below_high_watermark(dir, checkpoints.high_watermark, options);
+        self.warn_below_high_watermark(dir, checkpoints, options);
         self.find_left_open(dir, gone, options)?;
         self.find_last_copies(checkpoints)
     }
@@ -67,21 +67,16 @@ impl DryRun {
     fn warn_below_high_watermark(
         &mut self,
         dir: &PartitionDir,
-        high_watermark: Option<i64>,
+        checkpoints: CheckpointedOffsets,
         options: &DryRunOptions,
     ) {
-        let (Some(end), Some(high_watermark)) = (self.row.log_end_offset, high_watermark) else {
+        let Some(end) = self.row.log_end_offset else {
             return;
         };
-        // A broker at work truncates first and writes the checkpoint a moment later.
-        let is_above = |it: i64| it > end;
-        if !is_above(high_watermark)
-            || checkpoints_again(dir, options.io)
-                .high_watermark
-                .is_some_and(|it| !is_above(it))
-        {
+        let past_end = high_watermark_past_end(dir, checkpoints, end, options.io);
+        let Some(high_watermark) = past_end else {
             return;
-        }
+        };
         self.row.losses.acknowledged_from = Some(end);
         self.row.losses.acknowledged_to = Some(high_watermark - 1);
         let last = high_watermark - 1;

@@ -2,7 +2,6 @@
 //! only changed between two files.
 
 use std::borrow::Cow;
-use std::fs;
 use std::io::ErrorKind;
 use std::thread;
 
@@ -71,17 +70,4 @@ pub(super) fn read_settled(
     }
     thread::sleep(SETTLING);
     read(dir, entry, io)
-}
-
-/// Whether the log has gone on since it was listed and walked, so that what is read after it may
-/// tell of batches behind its end.
-pub(super) fn has_gone_on(dir: &PartitionDir, walked_bytes: u64) -> bool {
-    let Some(last) = dir.segments.last().and_then(|last| dir.file(last.log)) else {
-        return false;
-    };
-    let size = fs::metadata(dir.file_path(last)).map_or(0, |it| it.len());
-    let is_last = PartitionDir::open(&dir.path).is_ok_and(|now| {
-        now.segments.last().map(|it| it.base_offset) == dir.segments.last().map(|it| it.base_offset)
-    });
-    size != walked_bytes || !is_last
 }

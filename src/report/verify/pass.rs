@@ -12,7 +12,7 @@ use super::indexes::{OffsetIndexCheck, TimeIndexCheck};
 use super::kind::Kind;
 use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
-use super::live::{IndexFile, has_gone_on};
+use super::live::IndexFile;
 use super::lost_logs::{Around, check_lost_logs};
 use super::markers::MarkerCheck;
 use super::offsets::check_checkpoints;
@@ -463,7 +463,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 &self.start,
                 &mut of_epochs,
             )?;
-            let is_old = !of_epochs.is_empty() && self.is_live() && has_gone_on(dir, walked_bytes);
+            let is_old =
+                !of_epochs.is_empty() && self.is_live() && dir.has_gone_on(Some(walked_bytes));
             if !is_old {
                 found.append(&mut of_epochs);
             }

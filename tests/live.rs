@@ -328,9 +328,10 @@ fn assert_sound(run: &Run, what: &str) {
     }
     assert!(
         is_sound,
-        "{what}: status {}, {} bytes of output\n{}",
+        "{what}: status {}\n{}\n{} bytes of output: {:.2000}",
         run.status,
+        run.stderr,
         run.stdout.len(),
-        run.stderr
+        run.stdout,
     );
 }

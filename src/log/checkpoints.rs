@@ -179,5 +179,5 @@ pub fn high_watermark_past_end(
     let is_past = |it: &i64| *it > log_end_offset;
     let known = checkpoints.high_watermark.filter(is_past)?;
     let now = checkpoints_again(dir, io).high_watermark.unwrap_or(known);
-    (is_past(&now) && !dir.has_gone_on(None)).then_some(now)
+    (is_past(&now) && !dir.has_changed()).then_some(now)
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::held_files::HeldFiles;
 use super::mapped_file::MappedFile;
@@ -33,6 +34,8 @@ pub struct PartitionDir {
     pub is_whole: bool,
     /// The directory as it would be, if these are not the files on the disk.
     pub(super) overlay: Option<Arc<Overlay>>,
+    /// When the last file came, went or got another name, before it was listed.
+    modified: Option<SystemTime>,
 }
 
 /// One file of a directory.
@@ -76,7 +79,10 @@ impl PartitionDir {
     /// # Errors
     /// If it cannot be listed.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Ok(Self::of_files(path, list_files(path)?, None))
+        let modified = modified(path);
+        let mut dir = Self::of_files(path, list_files(path)?, None);
+        dir.modified = modified;
+        Ok(dir)
     }
 
     /// The directory as it would be. Files are opened as they would be, all else is as on the disk.
@@ -110,6 +116,7 @@ impl PartitionDir {
             held: HeldFiles::default(),
             is_whole: true,
             overlay,
+            modified: None,
         }
     }
 
@@ -229,12 +236,18 @@ impl PartitionDir {
         }
     }
 
+    /// Whether these are the files on the disk, and not the directory as it would be.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.overlay.is_none()
+    }
+
     /// Whether the log has gone on since it was listed and read, so that what is read after it may
     /// tell of batches behind its end. `read` is how far the last segment was read, in bytes;
-    /// without it, as far as it was when it was listed.
+    /// without it, as far as it was when it was listed. Never of a directory as it would be.
     #[must_use]
     pub fn has_gone_on(&self, read: Option<u64>) -> bool {
-        let Some(last) = self.segments.last() else {
+        let Some(last) = self.segments.last().filter(|_| self.is_on_disk()) else {
             return false;
         };
         let Some(log) = self.file(last.log) else {
@@ -247,6 +260,27 @@ impl PartitionDir {
             now.segments.last().map(|it| it.base_offset) == Some(last.base_offset)
         });
         size != read || !is_last
+    }
+
+    /// Whether a broker has been at work since the directory was listed: the log has gone on, or a
+    /// file came, went or got another name. What files tell against each other may be nothing
+    /// then. Never of a directory as it would be.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        let is_other = self.modified.is_some() && self.modified != modified(&self.path);
+        self.is_on_disk() && (is_other || self.has_gone_on(None))
+    }
+
+    /// An error if [`PartitionDir::has_changed`].
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`].
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        if self.has_changed() {
+            let path = self.path.clone();
+            return Err(Error::ChangedWhileReading { path });
+        }
+        Ok(())
     }
 
     /// An error if a file was truncated since [`PartitionDir::hold`]: what was read of it, and of
@@ -383,4 +417,7 @@ fn segments(files: &[FileEntry]) -> Vec<SegmentFiles> {
         }
     }
     segments
+}
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|it| it.modified()).ok()
 }

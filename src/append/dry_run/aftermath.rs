@@ -36,7 +36,7 @@ impl DryRun {
         self.warn_of_torn_tail();
         self.warn_below_high_watermark(dir, checkpoints, options);
         self.find_left_open(dir, gone, options)?;
-        self.find_last_copies(checkpoints)
+        self.find_last_copies(dir, checkpoints)
     }
 
     /// What the start does once all partitions are loaded (`LogManager.loadLogs`).

@@ -14,6 +14,7 @@ use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
 use crate::log;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_dir::PartitionDir;
 
 /// The offsets that the log had when it was stopped, as far as its files tell.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,7 @@ impl DryRun {
     /// Looks for files that are removed although no segment in use has their offsets.
     pub(super) fn find_last_copies(
         &mut self,
+        dir: &PartitionDir,
         checkpoints: CheckpointedOffsets,
     ) -> Result<(), log::Error> {
         let mut lost = Losses::default();
@@ -60,6 +62,10 @@ impl DryRun {
                 action.file
             ));
             lost.add(&copy);
+        }
+        if lost.records > 0 {
+            // A broker may have been about to move the log start, or the epochs with it.
+            dir.check_unchanged()?;
         }
         self.row.losses.add(&lost);
         self.row.loses_data |= lost.records > 0;

@@ -8,7 +8,7 @@ use super::finding::{Detail, Finding, GapClass};
 use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::Error;
-use crate::log::checkpoints::SETTLING;
+use crate::log::checkpoints::{SETTLING, high_watermark_past_end};
 use crate::log::orphan_files::{has_swap, is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::PartitionDir;
 use crate::report::partition_state::snapshot_files;
@@ -72,26 +72,33 @@ impl Offsets<'_> {
         }
     }
 
-    /// Tells what was behind the last batch, in a log that has been walked to its end.
+    /// Tells what was behind the last batch, in a log that has been walked to its end. One that has
+    /// gone on since may just have been cut: its other files are of another moment.
     pub(super) fn behind_log(&self, found: &mut Vec<Finding>) -> Result<(), Error> {
+        let told = self.told_behind(found.last())?;
+        found.extend(told.filter(|_| !self.dir.has_changed()));
+        Ok(())
+    }
+
+    /// What files tell of offsets behind the last batch; `before` is what is found last.
+    fn told_behind(&self, before: Option<&Finding>) -> Result<Option<Finding>, Error> {
         let dir = self.dir;
         let Some(last) = dir.segments.len().checked_sub(1) else {
-            return Ok(());
+            return Ok(None);
         };
-        let first = match found.last() {
+        let first = match before {
             // Damage at the end has its own say, as far as its header can be read.
             Some(damage) if damage.segment == Some(last) && damage.class.is_damage() => {
                 match damage.last_offset {
                     Some(damaged) => damaged.saturating_add(1),
-                    None => return Ok(()),
+                    None => return Ok(None),
                 }
             }
             Some(_) | None => self.next_offset,
         };
         let behind = first..i64::MAX;
         if dir.is_whole && has_orphans(dir, &behind) {
-            found.extend(self.lost_segments(&behind)?);
-            return Ok(());
+            return self.lost_segments(&behind);
         }
         if let Some((witness, last_offset)) = self.named_behind(last, &behind)? {
             let gap = match self.zero_tail {
@@ -108,15 +115,13 @@ impl Offsets<'_> {
             let deleted = deleted
                 .filter(|_| gap.segment.is_none() && !is_in_last)
                 .min_by_key(|it| it.base_offset);
-            found.push(Finding {
+            return Ok(Some(Finding {
                 segment: gap.segment.or(is_in_last.then_some(last)),
                 detail: Detail::ToldBy(deleted.unwrap_or(witness)),
                 ..gap
-            });
-            return Ok(());
+            }));
         }
-        found.extend(self.deleted_behind(&behind));
-        Ok(())
+        Ok(self.deleted_behind(&behind))
     }
 
     /// Segments behind the end, by the indexes they left.
@@ -165,7 +170,17 @@ impl Offsets<'_> {
         if is_stopped_here {
             return Ok(None);
         }
-        self.witnesses.in_segment(segment, behind)
+        let named = self.witnesses.in_last_segment(segment, behind)?;
+        if named.is_none() || !dir.is_on_disk() {
+            return Ok(named);
+        }
+        // A broker that truncates cuts the indexes first: those at hand may be from before it.
+        let now = PartitionDir::open(&dir.path)?;
+        let mut segments = now.segments.iter();
+        match segments.find(|it| it.base_offset == segment.base_offset) {
+            Some(segment) => Witnesses::new(&now, self.io).in_last_segment(segment, behind),
+            None => Ok(None),
+        }
     }
 
     /// A segment behind the end under a name that any start deletes: lost if the high watermark
@@ -174,7 +189,8 @@ impl Offsets<'_> {
         let deleted = self.witnesses.deleted_logs(behind);
         let witness = deleted.min_by_key(|log| log.base_offset)?;
         let first = witness.base_offset;
-        let is_lost = self.high_watermark.is_some_and(|it| it > first);
+        let high_watermark = high_watermark_past_end(self.dir, self.checkpoints, first, self.io);
+        let is_lost = high_watermark.is_some();
         let class = if is_lost {
             GapClass::SegmentMissing
         } else {

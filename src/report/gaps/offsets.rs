@@ -20,10 +20,10 @@ const MAX_COMPARED: usize = 16;
 /// Follows the offsets of a log.
 pub(in crate::report) struct Offsets<'d> {
     pub(super) dir: &'d PartitionDir,
-    io: Io,
+    pub(super) io: Io,
     pub(super) witnesses: Witnesses<'d>,
     /// The high watermark that was checkpointed.
-    pub(super) high_watermark: Option<i64>,
+    pub(super) checkpoints: CheckpointedOffsets,
     /// The first offset of what is gone from the front and should not be, and what is left of it.
     pub(super) lost_front: Option<(i64, Witness)>,
     cleaner_offset: Option<i64>,
@@ -76,7 +76,7 @@ impl<'d> Offsets<'d> {
             dir,
             io,
             witnesses,
-            high_watermark: checkpoints.high_watermark,
+            checkpoints,
             lost_front: lost_front(dir, witnesses, checkpoints.log_start_offset),
             cleaner_offset: checkpoints.cleaner_offset,
             is_compacted: false,

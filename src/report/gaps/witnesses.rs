@@ -20,6 +20,9 @@ use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
 use crate::report::partition_state::{read_snapshot, snapshot_files};
 
+/// Bytes of an entry in `.index`; one in `.timeindex` is larger.
+const SMALLEST_ENTRY: usize = 8;
+
 /// A file that tells of records which are in no `.log`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
@@ -142,6 +145,37 @@ impl<'d> Witnesses<'d> {
         let indexes = [segment.offset_index, segment.time_index, segment.txn_index];
         let files = indexes.into_iter().flatten();
         self.in_indexes(files.filter_map(|index| self.dir.file(index)), offsets)
+    }
+
+    /// The same of the last segment. A broker that truncates it, in a follower, leaves the old
+    /// entries where they are in `.index` and `.timeindex` and goes on in front of them
+    /// (`OffsetIndex.truncateToEntries`), so these count only where they have been cut to their
+    /// last entry, as at a stop (`AbstractIndex.trimToValidSize`).
+    pub(super) fn in_last_segment(
+        &self,
+        segment: &SegmentFiles,
+        offsets: &Range<i64>,
+    ) -> Result<Option<(Witness, i64)>, Error> {
+        let mut trimmed = *segment;
+        for index in [&mut trimmed.offset_index, &mut trimmed.time_index] {
+            let file = index.and_then(|at| self.dir.file(at));
+            if let Some(file) = file
+                && !self.is_trimmed(file)?
+            {
+                *index = None;
+            }
+        }
+        self.in_segment(&trimmed, offsets)
+    }
+
+    /// Whether the last bytes of an index are an entry and no room.
+    fn is_trimmed(&self, file: &FileEntry) -> Result<bool, Error> {
+        let Some(file) = self.dir.open_file(file, self.io)? else {
+            return Ok(false);
+        };
+        let bytes = file.read_all()?;
+        let last = bytes.last_chunk::<SMALLEST_ENTRY>();
+        Ok(last.is_some_and(|entry| entry.iter().any(|byte| *byte != 0)))
     }
 
     /// The highest offset of these that indexes name.

@@ -93,10 +93,11 @@ fn of_offset_gap(
         let mut bases = dir.segments.iter().map(|it| it.base_offset);
         bases.any(|it| it == base)
     };
-    let message = if finding.first_offset.is_some_and(is_here) {
-        "the .log of a segment is empty, and its indexes say that it was not"
-    } else {
-        "a segment is missing: these offsets are in no file in use"
+    let message = match finding.detail {
+        Detail::ToldBy(witness) if finding.first_offset.is_some_and(is_here) => {
+            format!("the .log of a segment is empty, and {witness} tells that it was not")
+        }
+        _ => "a segment is missing: these offsets are in no file in use".to_owned(),
     };
     (finding.class == GapClass::SegmentMissing).then(|| Finding {
         offset: finding.first_offset,

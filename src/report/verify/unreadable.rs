@@ -29,7 +29,8 @@ pub struct Unreadable {
 /// of [`verify_partition`]. Directories that are not in use have none.
 ///
 /// # Errors
-/// If a file cannot be read.
+/// If a file cannot be read, or a broker was at work on a directory of which offsets were handed
+/// out.
 pub fn unreadable_offsets(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
@@ -45,10 +46,12 @@ pub fn unreadable_offsets(
     let begins = checkpoints.log_start_offset.unwrap_or(0);
     let ends = checkpoints.high_watermark.unwrap_or(i64::MAX);
     let passed = |_| ();
+    let mut has_any = false;
     verify_partition::<Error>(dir, checkpoints, options, passed, |finding| {
         if let Some((first, last)) = offsets(finding) {
             let (first_offset, last_offset) = (first.max(begins), last.min(ends.saturating_sub(1)));
             if first_offset <= last_offset {
+                has_any = true;
                 emit(Unreadable {
                     first_offset,
                     last_offset,
@@ -60,6 +63,9 @@ pub fn unreadable_offsets(
         }
         Ok(())
     })?;
+    if has_any {
+        dir.check_unchanged()?;
+    }
     Ok(())
 }
 

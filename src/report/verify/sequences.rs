@@ -93,11 +93,18 @@ fn of_offset_gap(
         let mut bases = dir.segments.iter().map(|it| it.base_offset);
         bases.any(|it| it == base)
     };
-    let message = match finding.detail {
-        Detail::ToldBy(witness) if finding.first_offset.is_some_and(is_here) => {
-            format!("the .log of a segment is empty, and {witness} tells that it was not")
+    let witness = match finding.detail {
+        Detail::ToldBy(witness) => {
+            Some(witness).filter(|_| finding.first_offset.is_some_and(is_here))
         }
-        _ => "a segment is missing: these offsets are in no file in use".to_owned(),
+        Detail::None
+        | Detail::DuplicateOf { .. }
+        | Detail::Overlap { .. }
+        | Detail::Epochs { .. } => None,
+    };
+    let message = match witness {
+        Some(file) => format!("the .log of a segment is empty, and {file} tells that it was not"),
+        None => "a segment is missing: these offsets are in no file in use".to_owned(),
     };
     (finding.class == GapClass::SegmentMissing).then(|| Finding {
         offset: finding.first_offset,

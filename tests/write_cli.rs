@@ -620,3 +620,32 @@ fn from_prints_a_scenario_and_names_what_it_cannot_say() {
             predicate::str::contains("batch at offset 0").and(predicate::str::contains("checksum")),
         );
 }
+
+/// What is printed comes beside the files: they are made whether anybody reads it or not.
+#[test]
+fn a_closed_pipe_leaves_nothing_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = case("duplicate-of-6th-last-is-out-of-order");
+    let text = fs::read(case.join("scenario.json")).unwrap();
+    let mut scenario: Value = serde_json::from_slice(&text).unwrap();
+    let steps = scenario["steps"].as_array_mut().unwrap();
+    let last = steps.last().unwrap().clone();
+    // More than a pipe holds.
+    steps.extend(std::iter::repeat_n(last, 2000));
+    let path = folder.path().join("long.json");
+    fs::write(&path, scenario.to_string()).unwrap();
+    let out = folder.path().join("new");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["write", "-o", "ndjson", "--out"])
+        .args([&out, &path])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(1));
+    let log = "orders-0/00000000000000000000.log";
+    assert!(fs::metadata(out.join(log)).unwrap().len() > 0);
+}

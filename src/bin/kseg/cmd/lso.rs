@@ -192,7 +192,7 @@ fn notes(row: &Named) -> Vec<Note> {
     if let Some(past) = row.high_watermark_past_end {
         note(format!(
             "the checkpointed high watermark {past} is above the log end {}: records that were \
-             acknowledged are not here, see kseg gaps; a broker takes the log end",
+             acknowledged are not here, see kseg recover; a broker takes the log end",
             row.log_end_offset
         ));
     }

@@ -144,6 +144,7 @@ pub(crate) fn run(args: &RebuildArgs, context: &mut Context) -> anyhow::Result<S
     }
     let straight = straight_into_folder(&args.paths.paths);
     let mut folder = NewFolder::create(&args.out)?;
+    context.out.take_for_extra();
     let inputs = Inputs::new(&args.paths, args.partitions.filter());
     let mut json = JsonRows::for_format(context.format, "kseg/rebuild/v1");
     let mut rows = Vec::new();

@@ -111,6 +111,9 @@ impl BrokerArgs {
 
 pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<Status> {
     let copy = args.out.as_deref();
+    if copy.is_some() {
+        context.out.take_for_extra();
+    }
     let copy = copy.map(|out| Copy::begin(&args.paths.paths, out));
     let mut copy = copy.transpose()?;
     let inputs = Inputs::new(&args.paths, args.partitions.filter())

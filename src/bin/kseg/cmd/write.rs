@@ -163,6 +163,7 @@ fn write(
     };
     let mut status = Status::Clean;
     let dir = OutputDir::create(out)?;
+    context.out.take_for_extra();
     let mut checkpoints = Vec::new();
     for scenario in scenarios {
         let mut run = ScenarioRun::start(scenario, dir.staging())?;

@@ -13,6 +13,8 @@ const MAX_KEPT: usize = 16 * 1024 * 1024;
 pub(crate) struct Output<W: Write = StdoutLock<'static>> {
     to: W,
     buffer: Vec<u8>,
+    /// Whether the run goes on when nobody reads any more.
+    is_extra: bool,
 }
 
 impl<W: Write> Output<W> {
@@ -20,6 +22,21 @@ impl<W: Write> Output<W> {
         Self {
             to,
             buffer: Vec::with_capacity(2 * BUFFER_SIZE),
+            is_extra: false,
+        }
+    }
+
+    /// From now on a closed pipe is no error: the run makes files, and what is printed comes
+    /// beside them.
+    pub(crate) fn take_for_extra(&mut self) {
+        self.is_extra = true;
+    }
+
+    /// What became of writing, a closed pipe being no error where the run goes on.
+    fn unless_closed(&self, written: io::Result<()>) -> io::Result<()> {
+        match written {
+            Err(error) if self.is_extra && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
         }
     }
 
@@ -55,7 +72,7 @@ impl<W: Write> Output<W> {
         } else {
             self.buffer.clear();
         }
-        written
+        self.unless_closed(written)
     }
 }
 
@@ -67,7 +84,8 @@ impl<W: Write> Write for Output<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.write_buffer()?;
-        self.to.flush()
+        let flushed = self.to.flush();
+        self.unless_closed(flushed)
     }
 }
 

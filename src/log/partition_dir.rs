@@ -418,6 +418,7 @@ fn segments(files: &[FileEntry]) -> Vec<SegmentFiles> {
     }
     segments
 }
+
 fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|it| it.modified()).ok()
 }

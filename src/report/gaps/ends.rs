@@ -9,7 +9,7 @@ use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::Error;
 use crate::log::checkpoints::{SETTLING, high_watermark_past_end};
-use crate::log::orphan_files::{has_swap, is_still_orphan, orphan_indexes};
+use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
 use crate::report::partition_state::snapshot_files;
 
@@ -23,7 +23,7 @@ pub(super) fn lost_front(
 ) -> Option<(i64, Witness)> {
     let front = dir.segments.first()?.base_offset;
     let before = 0..front;
-    if !dir.is_whole || !has_orphans(dir, &before) {
+    if !dir.is_whole || !has_orphans(dir, witnesses, &before) {
         return None;
     }
     let witness = witnesses.of_lost_segment(&before)?;
@@ -32,16 +32,15 @@ pub(super) fn lost_front(
 }
 
 /// Whether indexes without their `.log` are there and stay.
-fn has_orphans(dir: &PartitionDir, offsets: &Range<i64>) -> bool {
-    let orphans = || {
-        orphan_indexes(dir, |base| has_swap(dir, base)).filter(|(base, _)| offsets.contains(base))
-    };
-    if orphans().next().is_none() {
+fn has_orphans(dir: &PartitionDir, witnesses: Witnesses<'_>, offsets: &Range<i64>) -> bool {
+    if witnesses.orphans(offsets).next().is_none() {
         return false;
     }
     // A broker may be renaming them.
     thread::sleep(SETTLING);
-    orphans().any(|(base, file)| is_still_orphan(dir, base, file))
+    witnesses
+        .orphans(offsets)
+        .any(|(base, file)| is_still_orphan(dir, base, file))
 }
 
 impl Offsets<'_> {
@@ -97,7 +96,7 @@ impl Offsets<'_> {
             Some(_) | None => self.next_offset,
         };
         let behind = first..i64::MAX;
-        if dir.is_whole && has_orphans(dir, &behind) {
+        if dir.is_whole && has_orphans(dir, self.witnesses, &behind) {
             return self.lost_segments(&behind);
         }
         if let Some((witness, last_offset)) = self.named_behind(last, &behind)? {
@@ -129,11 +128,8 @@ impl Offsets<'_> {
         let Some(witness) = self.witnesses.of_lost_segment(behind) else {
             return Ok(None);
         };
-        let orphans = orphan_indexes(self.dir, |base| has_swap(self.dir, base))
-            .filter(|(base, _)| behind.contains(base));
-        let named = self
-            .witnesses
-            .in_indexes(orphans.map(|(_, file)| file), behind)?;
+        let orphans = self.witnesses.orphans(behind).map(|(_, file)| file);
+        let named = self.witnesses.in_indexes(orphans, behind)?;
         let last_offset = named.map(|(_, offset)| offset);
         let snapshot = snapshot_files(self.dir).map(|(at, _)| at - 1).max();
         let snapshot = snapshot.filter(|at| *at >= witness.base_offset);

@@ -96,12 +96,20 @@ impl<'d> Witnesses<'d> {
         Self { dir, io }
     }
 
+    /// The indexes of segments from these offsets on whose `.log` is not there.
+    pub(super) fn orphans<'r>(
+        &self,
+        offsets: &'r Range<i64>,
+    ) -> impl Iterator<Item = (i64, &'d FileEntry)> + use<'d, 'r> {
+        let dir = self.dir;
+        orphan_indexes(dir, move |base| has_swap(dir, base))
+            .filter(|(base, _)| offsets.contains(base))
+    }
+
     /// What is left of a segment whose `.log` is not there: the segment itself under another name
     /// first of all.
     pub(super) fn of_lost_segment(&self, offsets: &Range<i64>) -> Option<Witness> {
-        let index = orphan_indexes(self.dir, |base| has_swap(self.dir, base))
-            .filter(|(base, _)| offsets.contains(base))
-            .min_by_key(|(base, _)| *base);
+        let index = self.orphans(offsets).min_by_key(|(base, _)| *base);
         let index = Witness::of_file(index?.1)?;
         let log = self
             .deleted_logs(offsets)
@@ -173,9 +181,12 @@ impl<'d> Witnesses<'d> {
         let Some(file) = self.dir.open_file(file, self.io)? else {
             return Ok(false);
         };
-        let bytes = file.read_all()?;
-        let last = bytes.last_chunk::<SMALLEST_ENTRY>();
-        Ok(last.is_some_and(|entry| entry.iter().any(|byte| *byte != 0)))
+        let mut entry = [0; SMALLEST_ENTRY];
+        let Some(position) = file.len().checked_sub(SMALLEST_ENTRY as u64) else {
+            return Ok(false);
+        };
+        file.read_exact_at(&mut entry, position)?;
+        Ok(entry.iter().any(|byte| *byte != 0))
     }
 
     /// The highest offset of these that indexes name.

@@ -93,18 +93,12 @@ fn of_offset_gap(
         let mut bases = dir.segments.iter().map(|it| it.base_offset);
         bases.any(|it| it == base)
     };
-    let witness = match finding.detail {
-        Detail::ToldBy(witness) => {
-            Some(witness).filter(|_| finding.first_offset.is_some_and(is_here))
-        }
-        Detail::None
-        | Detail::DuplicateOf { .. }
-        | Detail::Overlap { .. }
-        | Detail::Epochs { .. } => None,
-    };
-    let message = match witness {
-        Some(file) => format!("the .log of a segment is empty, and {file} tells that it was not"),
-        None => "a segment is missing: these offsets are in no file in use".to_owned(),
+    let message = if let Detail::ToldBy(file) = finding.detail
+        && finding.first_offset.is_some_and(is_here)
+    {
+        format!("the .log of a segment is empty, and {file} tells that it was not")
+    } else {
+        "a segment is missing: these offsets are in no file in use".to_owned()
     };
     (finding.class == GapClass::SegmentMissing).then(|| Finding {
         offset: finding.first_offset,

@@ -85,12 +85,19 @@ fn each_batch(
     let file = MappedFile::open(segment, io)?;
     let mut walk = BatchWalk::new(&file);
     let mut batches = 0;
-    while let Some(entry) = walk.next_entry() {
-        match entry? {
-            Entry::Batch(batch) => look(&batch)?,
-            Entry::Legacy(_) | Entry::Damage(_) => return Err("not what was generated".into()),
+    loop {
+        // As the commands do: a mapped batch stays in registers.
+        if let Some(batch) = walk.next_mapped() {
+            look(&batch)?;
+        } else {
+            match walk.next_entry().transpose()? {
+                Some(Entry::Batch(batch)) => look(&batch)?,
+                Some(Entry::Legacy(_) | Entry::Damage(_)) => {
+                    return Err("not what was generated".into());
+                }
+                None => return Ok(batches),
+            }
         }
         batches += 1;
     }
-    Ok(batches)
 }

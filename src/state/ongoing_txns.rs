@@ -1,41 +1,55 @@
 //! The open transactions of a partition, by first offset.
 //!
-//! Kafka keeps them in a `TreeMap` (`ProducerStateManager.ongoingTxns`). Here they are a queue:
-//! in a log the next one to begin has the highest first offset, so that it goes to the end, and
-//! the ones that end are mostly near the front. Only those that come out of order, from a snapshot
-//! or a damaged log, take a tree.
+//! Kafka keeps them in a `TreeMap` (`ProducerStateManager.ongoingTxns`). Here they are a linked
+//! list, whose places are found by the lower bits of the first offset: in a log the next one to
+//! begin has the highest first offset, so that it goes to the end, and ending one takes it out
+//! where it is. Only those that come out of order, from a snapshot or a damaged log, and those
+//! whose lower bits are taken go into a tree.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::transactions::TxnMetadata;
 
-/// Ended transactions that may lie in the queue beside as many open ones.
-const ENDED_MAX: usize = 64;
-/// Guesses where a transaction lies in the queue, one for each of the lower bits of its first
-/// offset: a power of two, and more than the transactions that are open at once in most partitions.
-const GUESSES: usize = 1024;
+/// How many lower bits are told apart: a power of two, and more than the transactions that are
+/// open at once in most partitions.
+const BUCKETS: usize = 1024;
+/// No place.
+const NONE: u32 = u32::MAX;
 
-/// A place in the queue; its transaction may have ended.
+/// A place in the list, or a free one.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    first_offset: i64,
-    txn: Option<TxnMetadata>,
+    txn: TxnMetadata,
+    before: u32,
+    /// In a free place the next free one.
+    after: u32,
 }
 
 /// A map from first offset to transaction, in the order of the offsets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct OngoingTxns {
-    /// Ascending by first offset; the first place, if any, has a transaction that is open.
-    queue: VecDeque<Place>,
-    /// Places that have left the front of the queue; wraps.
-    passed: u32,
-    /// How many places came before the one that was entered last for these lower bits, if any was;
-    /// wraps. A look there spares the search in most cases.
-    guesses: Vec<u32>,
-    /// Places of the queue whose transaction has ended.
-    ended: usize,
-    /// Those that began below the end of the queue and have no place in it.
+    places: Vec<Place>,
+    /// The place of the transaction with these lower bits, or [`NONE`]; empty before the first.
+    /// Every place of the list is in its bucket.
+    buckets: Vec<u32>,
+    first: u32,
+    last: u32,
+    first_free: u32,
+    /// Those that are not in the list.
     others: BTreeMap<i64, TxnMetadata>,
+}
+
+impl Default for OngoingTxns {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            buckets: Vec::new(),
+            first: NONE,
+            last: NONE,
+            first_free: NONE,
+            others: BTreeMap::new(),
+        }
+    }
 }
 
 impl OngoingTxns {
@@ -43,40 +57,63 @@ impl OngoingTxns {
     #[inline]
     pub(super) fn insert(&mut self, txn: TxnMetadata) {
         let first_offset = txn.first_offset.message_offset;
-        let is_last = self
-            .queue
-            .back()
-            .is_none_or(|last| last.first_offset < first_offset);
-        if is_last && self.others.is_empty() {
-            self.note_place(first_offset);
-            self.queue.push_back(Place {
-                first_offset,
-                txn: Some(txn),
-            });
+        let is_behind_list = self
+            .place(self.last)
+            .is_none_or(|last| last.txn.first_offset.message_offset < first_offset);
+        let is_behind_others = self
+            .others
+            .last_key_value()
+            .is_none_or(|(last, _)| *last < first_offset);
+        if is_behind_list && is_behind_others && self.bucket(first_offset) == NONE {
+            self.push(txn);
         } else {
-            self.insert_out_of_order(first_offset, txn);
+            self.insert_elsewhere(txn);
         }
     }
 
+    /// Enters a transaction at the end of the list.
     #[inline]
-    fn note_place(&mut self, first_offset: i64) {
-        self.guesses.resize(GUESSES, 0);
-        #[expect(clippy::cast_possible_truncation, reason = "it is a guess")]
-        let number = (self.queue.len() as u32).wrapping_add(self.passed);
-        if let Some(guess) = self.guesses.get_mut(lower_bits(first_offset)) {
-            *guess = number;
+    fn push(&mut self, txn: TxnMetadata) {
+        let place = Place {
+            txn,
+            before: self.last,
+            after: NONE,
+        };
+        let number = self.first_free;
+        let number = match self.places.get_mut(number as usize) {
+            Some(free) => {
+                self.first_free = free.after;
+                *free = place;
+                number
+            }
+            None => {
+                // There are fewer places than buckets.
+                let number = u32::try_from(self.places.len()).unwrap_or(NONE);
+                self.places.push(place);
+                self.buckets.resize(BUCKETS, NONE);
+                number
+            }
+        };
+        if let Some(bucket) = self
+            .buckets
+            .get_mut(lower_bits(txn.first_offset.message_offset))
+        {
+            *bucket = number;
         }
+        match self.places.get_mut(self.last as usize) {
+            Some(last) => last.after = number,
+            None => self.first = number,
+        }
+        self.last = number;
     }
 
     #[cold]
-    fn insert_out_of_order(&mut self, first_offset: i64, txn: TxnMetadata) {
-        match self.place_mut(first_offset) {
-            Some(place) => {
-                if place.txn.replace(txn).is_none() {
-                    self.ended -= 1;
-                }
-            }
-            None => {
+    fn insert_elsewhere(&mut self, txn: TxnMetadata) {
+        let first_offset = txn.first_offset.message_offset;
+        let number = self.bucket(first_offset);
+        match self.places.get_mut(number as usize) {
+            Some(place) if place.txn.first_offset.message_offset == first_offset => place.txn = txn,
+            _ => {
                 self.others.insert(first_offset, txn);
             }
         }
@@ -85,40 +122,45 @@ impl OngoingTxns {
     /// Takes out the transaction that began at `first_offset`.
     #[inline]
     pub(super) fn remove(&mut self, first_offset: i64) -> Option<TxnMetadata> {
-        let Some(txn) = self.place_mut(first_offset).and_then(|it| it.txn.take()) else {
-            return self.others.remove(&first_offset);
-        };
-        self.ended += 1;
-        while self.queue.front().is_some_and(|first| first.txn.is_none()) {
-            self.queue.pop_front();
-            self.passed = self.passed.wrapping_add(1);
-            self.ended -= 1;
+        let number = self.bucket(first_offset);
+        match self.place(number) {
+            Some(&place) if place.txn.first_offset.message_offset == first_offset => {
+                self.unlink(number, place);
+                Some(place.txn)
+            }
+            _ => self.others.remove(&first_offset),
         }
-        if self.ended > ENDED_MAX && self.ended > self.queue.len() / 2 {
-            self.queue.retain(|place| place.txn.is_some());
-            self.ended = 0;
-        }
-        Some(txn)
     }
 
     #[inline]
-    fn place_mut(&mut self, first_offset: i64) -> Option<&mut Place> {
-        let at = self.guess(first_offset).or_else(|| {
-            let found = self
-                .queue
-                .binary_search_by_key(&first_offset, |place| place.first_offset);
-            found.ok()
-        })?;
-        self.queue.get_mut(at)
+    fn unlink(&mut self, number: u32, place: Place) {
+        match self.places.get_mut(place.before as usize) {
+            Some(before) => before.after = place.after,
+            None => self.first = place.after,
+        }
+        match self.places.get_mut(place.after as usize) {
+            Some(after) => after.before = place.before,
+            None => self.last = place.before,
+        }
+        if let Some(freed) = self.places.get_mut(number as usize) {
+            freed.after = self.first_free;
+            self.first_free = number;
+        }
+        let first_offset = place.txn.first_offset.message_offset;
+        if let Some(bucket) = self.buckets.get_mut(lower_bits(first_offset)) {
+            *bucket = NONE;
+        }
     }
 
-    /// Where `first_offset` lies, if the guess is right.
     #[inline]
-    fn guess(&self, first_offset: i64) -> Option<usize> {
-        let number = self.guesses.get(lower_bits(first_offset))?;
-        let at = number.wrapping_sub(self.passed) as usize;
-        let place = self.queue.get(at)?;
-        (place.first_offset == first_offset).then_some(at)
+    fn place(&self, number: u32) -> Option<&Place> {
+        self.places.get(number as usize)
+    }
+
+    #[inline]
+    fn bucket(&self, first_offset: i64) -> u32 {
+        let bucket = self.buckets.get(lower_bits(first_offset));
+        bucket.copied().unwrap_or(NONE)
     }
 
     /// The one with the lowest first offset.
@@ -132,21 +174,22 @@ impl OngoingTxns {
     }
 
     fn first_but(&self, is_left_out: impl Fn(&TxnMetadata) -> bool) -> Option<&TxnMetadata> {
-        let queued = self.queued().find(|txn| !is_left_out(txn));
+        let listed = self.listed().find(|txn| !is_left_out(txn));
         let other = self.others.values().find(|txn| !is_left_out(txn));
-        queued
+        listed
             .into_iter()
             .chain(other)
             .min_by_key(|txn| txn.first_offset.message_offset)
     }
 
-    fn queued(&self) -> impl Iterator<Item = &TxnMetadata> {
-        self.queue.iter().filter_map(|place| place.txn.as_ref())
+    fn listed(&self) -> impl Iterator<Item = &TxnMetadata> {
+        std::iter::successors(self.place(self.first), |place| self.place(place.after))
+            .map(|place| &place.txn)
     }
 
     /// All of them by first offset.
     pub(super) fn iter(&self) -> impl Iterator<Item = &TxnMetadata> {
-        let mut all: Vec<&TxnMetadata> = self.queued().chain(self.others.values()).collect();
+        let mut all: Vec<&TxnMetadata> = self.listed().chain(self.others.values()).collect();
         all.sort_by_key(|txn| txn.first_offset.message_offset);
         all.into_iter()
     }
@@ -158,7 +201,7 @@ impl OngoingTxns {
 
 #[expect(clippy::cast_possible_truncation, reason = "only the lower bits count")]
 fn lower_bits(first_offset: i64) -> usize {
-    first_offset.cast_unsigned() as usize & (GUESSES - 1)
+    first_offset.cast_unsigned() as usize & (BUCKETS - 1)
 }
 
 #[cfg(test)]
@@ -221,7 +264,7 @@ mod tests {
             txns.insert(txn(2, offset));
             assert_eq!(txns.remove(offset), Some(txn(2, offset)));
         }
-        assert!(txns.queue.len() <= 2 * ENDED_MAX, "{}", txns.queue.len());
+        assert_eq!(txns.places.len(), 2);
         assert_eq!(txns.first(), Some(&txn(1, 0)));
     }
 }

@@ -25,6 +25,9 @@ const UNTREEIFY_THRESHOLD: usize = 6;
 /// Marks the head of a bucket that is a tree. Slot numbers stay below it.
 const TREE_BIT: u32 = 1 << 31;
 
+/// Hints in a table that has grown: a power of two.
+const HINTS: usize = 256;
+
 /// Where the map keeps an entry; good until entries are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
@@ -42,6 +45,9 @@ pub struct JavaHashMap<V> {
     /// First slot of each bucket or [`NONE`], with [`TREE_BIT`] if the bucket is a tree. Empty
     /// until the first insertion; after that the length is a power of two.
     heads: Vec<u32>,
+    /// Slots by the lower bits of their keys, the one that came last for each, or [`NONE`]: with a
+    /// look here most keys are found without their bucket. Empty in the first, small table.
+    hints: Vec<u32>,
     nodes: Nodes,
     /// The values, by slot. A free slot keeps its last value until it is used again.
     values: Vec<V>,
@@ -61,6 +67,7 @@ impl<V> JavaHashMap<V> {
     pub fn new() -> Self {
         Self {
             heads: Vec::new(),
+            hints: Vec::new(),
             nodes: Nodes::default(),
             values: Vec::new(),
             free: Vec::new(),
@@ -101,6 +108,17 @@ impl<V> JavaHashMap<V> {
     /// The slot of `key`.
     #[inline]
     pub(crate) fn find(&self, key: i64) -> Option<Slot> {
+        if let Some(&slot) = self.hints.get(hint_of(key))
+            && slot != NONE
+            && self.nodes.key(slot) == key
+        {
+            return Some(Slot(slot));
+        }
+        self.find_in_bucket(key)
+    }
+
+    #[inline(never)]
+    fn find_in_bucket(&self, key: i64) -> Option<Slot> {
         let hash = hash(key);
         let head = *self.heads.get(self.bucket(hash))?;
         if head == NONE {
@@ -230,6 +248,7 @@ impl<V> JavaHashMap<V> {
     /// `HashMap.clear`: the table keeps its size.
     pub fn clear(&mut self) {
         self.heads.fill(NONE);
+        self.hints.fill(NONE);
         self.nodes.clear();
         self.values.clear();
         self.free.clear();
@@ -281,15 +300,20 @@ impl<V> JavaHashMap<V> {
     }
 
     fn new_slot(&mut self, key: i64, value: V) -> u32 {
-        if let Some(slot) = self.free.pop() {
+        let slot = if let Some(slot) = self.free.pop() {
             self.nodes.reuse(slot, key);
             if let Some(old) = self.values.get_mut(slot as usize) {
                 *old = value;
             }
-            return slot;
+            slot
+        } else {
+            self.values.push(value);
+            self.nodes.push(key)
+        };
+        if let Some(hint) = self.hints.get_mut(hint_of(key)) {
+            *hint = slot;
         }
-        self.values.push(value);
-        self.nodes.push(key)
+        slot
     }
 
     fn unlink(&mut self, bucket: usize, before: u32, slot: u32) {
@@ -309,6 +333,10 @@ impl<V> JavaHashMap<V> {
         } else {
             self.nodes.set_next(before, self.nodes.next(slot));
         }
+        let hint = self.hints.get_mut(hint_of(self.nodes.key(slot)));
+        if let Some(hint) = hint.filter(|hint| **hint == slot) {
+            *hint = NONE;
+        }
         self.free.push(slot);
         self.len -= 1;
     }
@@ -323,6 +351,17 @@ impl<V> JavaHashMap<V> {
         }
     }
 
+    fn make_hints(&mut self) {
+        self.hints = vec![NONE; HINTS];
+        for head in self.heads.iter().filter(|&&head| head != NONE) {
+            for slot in self.nodes.chain(head & !TREE_BIT) {
+                if let Some(hint) = self.hints.get_mut(hint_of(self.nodes.key(slot))) {
+                    *hint = slot;
+                }
+            }
+        }
+    }
+
     /// `HashMap.resize`: doubles the table. Every bucket falls into two that keep its order.
     fn resize(&mut self) {
         let old_capacity = self.heads.len();
@@ -334,6 +373,9 @@ impl<V> JavaHashMap<V> {
             return;
         }
         self.heads.resize(old_capacity * 2, NONE);
+        if self.hints.is_empty() {
+            self.make_hints();
+        }
         for bucket in 0..old_capacity {
             let head = self.head(bucket);
             if head == NONE {
@@ -361,6 +403,12 @@ impl<V> JavaHashMap<V> {
     }
 }
 
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "only the lower bits count")]
+fn hint_of(key: i64) -> usize {
+    key.cast_unsigned() as usize % HINTS
+}
+
 /// `HashMap.hash(Long)`: both halves of the key, then the upper bits spread down.
 #[inline]
 #[expect(
@@ -374,6 +422,8 @@ pub(crate) fn hash(key: i64) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn order(map: &JavaHashMap<i64>) -> Vec<i64> {
@@ -399,6 +449,47 @@ mod tests {
             map.compute_if_absent(id, || id);
         }
         assert_eq!(order(&map), [32, 16, 0]);
+    }
+
+    proptest! {
+        /// Keys with equal lower bits, removal and reuse of slots: every key is found, or not, as
+        /// in any other map.
+        #[test]
+        fn is_a_map(
+            steps in proptest::collection::vec(
+                (0..20_u8, 0..40_i64, 0..3_i64, any::<i64>()),
+                0..300,
+            ),
+        ) {
+            let mut map = JavaHashMap::new();
+            let mut model = std::collections::HashMap::new();
+            for (step, low, high, value) in steps {
+                let key = low + high * 256;
+                match step {
+                    0 => {
+                        map.clear();
+                        model.clear();
+                    }
+                    1 => {
+                        map.retain(|kept| kept % 3 != 0);
+                        model.retain(|_, kept| *kept % 3 != 0);
+                    }
+                    2..10 => {
+                        map.put(key, value);
+                        model.insert(key, value);
+                    }
+                    _ => {
+                        let slot = map.compute_if_absent(key, || value);
+                        let expected = *model.entry(key).or_insert(value);
+                        prop_assert_eq!(map.value(slot), Some(&expected));
+                    }
+                }
+                prop_assert_eq!(map.len(), model.len());
+                for key in (0..40).flat_map(|low| [low, low + 256, low + 512]) {
+                    prop_assert_eq!(map.get(key), model.get(&key));
+                }
+            }
+        }
     }
 
     #[test]

@@ -46,9 +46,6 @@ impl Expiration {
 #[derive(Clone, Debug, Default)]
 pub struct ProducerStateManager {
     producers: JavaHashMap<ProducerStateEntry>,
-    /// Where the producer updated last is: batches of one producer often come in a row. Only a
-    /// hint, checked against the entry's id.
-    last_updated: Option<Slot>,
     verification: VerificationStates,
     transactions: Transactions,
     snapshots: SnapshotOffsets,
@@ -80,8 +77,7 @@ impl ProducerStateManager {
     /// What is known of a producer (`ProducerStateManager.lastEntry`).
     #[must_use]
     pub fn last_entry(&self, producer_id: i64) -> Option<&ProducerStateEntry> {
-        let slot = self.slot(producer_id)?;
-        self.producers.value(slot)
+        self.producers.get(producer_id)
     }
 
     /// A small number that is the producer's own until producers are removed, for whoever keeps
@@ -89,7 +85,7 @@ impl ProducerStateManager {
     #[must_use]
     #[inline]
     pub fn producer_number(&self, producer_id: i64) -> Option<usize> {
-        self.slot(producer_id).map(Slot::number)
+        self.producers.find(producer_id).map(Slot::number)
     }
 
     /// All producers in the order in which a snapshot has them
@@ -156,15 +152,10 @@ impl ProducerStateManager {
     #[inline]
     pub fn update(&mut self, append_info: &ProducerAppendInfo) {
         let updated = append_info.updated_entry();
-        let slot = self.slot(updated.producer_id());
-        match slot.and_then(|slot| self.producers.value_mut(slot)) {
-            Some(entry) => {
-                entry.update(updated);
-                self.last_updated = slot;
-            }
+        match self.producers.get_mut(updated.producer_id()) {
+            Some(entry) => entry.update(updated),
             None => {
-                let slot = self.producers.put_new(updated.producer_id(), *updated);
-                self.last_updated = Some(slot);
+                self.producers.put_new(updated.producer_id(), *updated);
             }
         }
         for txn in append_info.started_transactions() {
@@ -202,27 +193,14 @@ impl ProducerStateManager {
         take_in_end_txn_marker(entry, &marker)
     }
 
-    /// The entry of a producer, an empty one if it is new, and it is the one updated last.
-    /// Never `None`.
+    /// The entry of a producer, an empty one if it is new. Never `None`.
     #[inline]
     pub(super) fn entry_mut(&mut self, producer_id: i64) -> Option<&mut ProducerStateEntry> {
-        let slot = self.slot(producer_id).unwrap_or_else(|| {
+        let slot = self.producers.find(producer_id).unwrap_or_else(|| {
             let empty = ProducerStateEntry::empty(producer_id);
             self.producers.put_new(producer_id, empty)
         });
-        self.last_updated = Some(slot);
         self.producers.value_mut(slot)
-    }
-
-    #[inline]
-    fn slot(&self, producer_id: i64) -> Option<Slot> {
-        if let Some(slot) = self.last_updated
-            && let Some(entry) = self.producers.value(slot)
-            && entry.producer_id() == producer_id
-        {
-            return Some(slot);
-        }
-        self.producers.find(producer_id)
     }
 
     // ---- transactions ---------------------------------------------------------------------
@@ -356,7 +334,6 @@ impl ProducerStateManager {
     /// The periodic task: forgets idle producers and verifications
     /// (`ProducerStateManager.removeExpiredProducers`).
     pub fn remove_expired_producers(&mut self, expiration: &Expiration) {
-        self.last_updated = None;
         self.producers.retain(|entry| !expiration.is_expired(entry));
         self.verification
             .remove_expired(expiration.now_ms, expiration.producer_id_expiration_ms);
@@ -385,7 +362,6 @@ impl ProducerStateManager {
         snapshot_offset: i64,
         expiration: Option<&Expiration>,
     ) {
-        self.last_updated = None;
         let rows = rows.into_iter();
         self.producers.reserve(rows.size_hint().0);
         for row in rows {
@@ -447,7 +423,6 @@ impl ProducerStateManager {
     }
 
     fn forget_producers(&mut self) {
-        self.last_updated = None;
         self.producers.clear();
         self.transactions.clear();
     }

@@ -22,7 +22,6 @@ pub use finding::{MissingCause, OffsetsGone, SequenceFinding};
 #[derive(Clone, Debug, Default)]
 pub struct SequenceGaps {
     producers: JavaHashMap<Producer>,
-    last_used: Option<Slot>,
     begins_at_zero: bool,
     ignore_sequences: bool,
 }
@@ -46,7 +45,6 @@ impl SequenceGaps {
             self.producers
                 .put(row.producer_id, Producer::from_snapshot(&row));
         }
-        self.last_used = None;
     }
 
     /// How many producers are known.
@@ -101,18 +99,9 @@ impl SequenceGaps {
 
     #[inline]
     fn slot(&mut self, producer_id: i64) -> Slot {
-        if let Some(slot) = self.last_used
-            && let Some(producer) = self.producers.value(slot)
-            && producer.producer_id == producer_id
-        {
-            return slot;
-        }
-        let slot = self.producers.find(producer_id).unwrap_or_else(|| {
-            self.producers
-                .put_new(producer_id, Producer::new(producer_id))
-        });
-        self.last_used = Some(slot);
-        slot
+        self.producers
+            .find(producer_id)
+            .unwrap_or_else(|| self.producers.put_new(producer_id, Producer::new()))
     }
 }
 

@@ -12,7 +12,6 @@ pub(super) const MODULUS: i64 = 1 << 31;
 
 #[derive(Clone, Debug)]
 pub(super) struct Producer {
-    pub(super) producer_id: i64,
     /// Last sequence of the newest batch, counted on where sequences wrap.
     pub(super) last: i64,
     /// First sequence of the range without gap that ends in `last`.
@@ -61,9 +60,8 @@ pub(super) struct Recent {
 }
 
 impl Producer {
-    pub(super) fn new(producer_id: i64) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            producer_id,
             last: -1,
             run_start: 0,
             gone: OffsetsGone::default(),
@@ -88,7 +86,7 @@ impl Producer {
             max_epoch: row.producer_epoch,
             has_batch,
             known: Known::Data,
-            ..Self::new(row.producer_id)
+            ..Self::new()
         }
     }
 

@@ -128,7 +128,7 @@ fn measure_fold(size: usize, producers: usize, run: usize) {
     let recovering = best(&log, || {
         let mut manager = ProducerStateManager::default();
         walk(&log, |header, marker| {
-            recover_batch(&mut manager, header, marker).unwrap();
+            recover_batch(&mut manager, header, marker, |_| {}).unwrap();
             if marker.is_some() {
                 manager.on_high_watermark_updated(header.next_offset());
             }

@@ -89,7 +89,7 @@ impl Batch {
 fn recovered(log: &[Batch]) -> ProducerStateManager {
     let mut manager = ProducerStateManager::default();
     for batch in log {
-        recover_batch(&mut manager, &batch.header(), batch.marker()).unwrap();
+        recover_batch(&mut manager, &batch.header(), batch.marker(), |_| {}).unwrap();
     }
     manager
 }
@@ -207,7 +207,7 @@ fn plain_batch_inside_a_transaction_is_refused_for_every_origin() {
     let before = *manager.last_entry(7).unwrap();
     let plain = batch(PLAIN, 101, 3, 1);
     let expected = Refusal::OpenTransaction { first_offset: 100 };
-    let refused = recover_batch(&mut manager, &plain.header(), None).unwrap_err();
+    let refused = recover_batch(&mut manager, &plain.header(), None, |_| {}).unwrap_err();
     assert_eq!(refused, expected);
     assert_eq!(manager.last_entry(7), Some(&before));
     let log = [batch(TRANSACTIONAL, 100, 3, 0)];
@@ -281,7 +281,7 @@ fn version_2_producer_without_batches_starts_at_zero() {
 fn empty_control_batch_only_makes_its_producer_known() {
     let mut manager = ProducerStateManager::default();
     let header = marker(100, 3, 5).header();
-    recover_batch(&mut manager, &header, None).unwrap();
+    recover_batch(&mut manager, &header, None, |_| {}).unwrap();
     let entry = manager.last_entry(7).unwrap();
     assert_eq!(entry.producer_epoch(), -1);
     assert_eq!(entry.last_timestamp(), -1);
@@ -369,7 +369,9 @@ proptest! {
         for (header, marker) in &batches {
             let check = AppendCheck::for_logged_batch(header, TransactionVersion::V2);
             let _ = direct.judge(header, *marker, &check);
-            let one = recover_batch(&mut direct, header, *marker).map(Vec::from_iter);
+            let mut rows = Vec::new();
+            let one = recover_batch(&mut direct, header, *marker, |row| rows.push(row));
+            let one = one.map(|()| rows);
             let place = LogOffsetMetadata::offset_only(header.base_offset());
             let other = appended
                 .analyze_and_validate([(header, *marker)], place, &AppendCheck::REPLICATION)
@@ -424,7 +426,7 @@ fn a_markers_time_is_that_of_its_record() {
             coordinator_epoch: 0,
         });
         let mut manager = ProducerStateManager::default();
-        recover_batch(&mut manager, &fields.into(), marker).unwrap();
+        recover_batch(&mut manager, &fields.into(), marker, |_| {}).unwrap();
         manager.last_entry(7).unwrap().last_timestamp()
     };
     let marker = Attributes::TRANSACTIONAL_FLAG_MASK | Attributes::CONTROL_FLAG_MASK;

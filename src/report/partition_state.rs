@@ -324,7 +324,8 @@ impl Loaded {
                 && last_offset >= from
             {
                 let marker = batch.marker()?;
-                if let Err(refusal) = recover_batch(&mut self.manager, batch.header, marker) {
+                let taken_in = recover_batch(&mut self.manager, batch.header, marker, |_| {});
+                if let Err(refusal) = taken_in {
                     let base_offset = batch.header.base_offset();
                     self.refused.push(RefusedBatch {
                         base_offset,

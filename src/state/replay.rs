@@ -29,7 +29,7 @@ pub struct AbortedTxnRow {
 }
 
 impl ProducerStateManager {
-    /// Completes a transaction; returns the row for the index if it was aborted
+    /// Completes a transaction; `index` gets the row of an aborted one
     /// (`LogSegment.updateTxnIndex`, then `completeTxn`).
     ///
     /// # Errors
@@ -37,15 +37,21 @@ impl ProducerStateManager {
     pub(super) fn complete_and_index(
         &mut self,
         completed: &CompletedTxn,
-    ) -> Result<Option<AbortedTxnRow>, Refusal> {
-        let row = completed.is_aborted.then(|| AbortedTxnRow {
-            producer_id: completed.producer_id,
-            first_offset: completed.first_offset,
-            last_offset: completed.last_offset,
-            last_stable_offset: self.last_stable_offset(completed),
-        });
+        index: impl FnOnce(AbortedTxnRow),
+    ) -> Result<(), Refusal> {
+        let last_stable_offset = completed
+            .is_aborted
+            .then(|| self.last_stable_offset(completed));
         self.complete_txn(completed)?;
-        Ok(row)
+        if let Some(last_stable_offset) = last_stable_offset {
+            index(AbortedTxnRow {
+                producer_id: completed.producer_id,
+                first_offset: completed.first_offset,
+                last_offset: completed.last_offset,
+                last_stable_offset,
+            });
+        }
+        Ok(())
     }
 
     /// A transactional batch that was taken in ends the producer's verification. A version 2
@@ -72,7 +78,7 @@ impl ProducerStateManager {
 /// Takes in one batch of a segment under recovery (`LogSegment.updateProducerState`).
 ///
 /// Batches have to come in the order of the log. For a control batch `marker` is what its first
-/// record says; an empty one has none. Returns the `.txnindex` row the batch gives.
+/// record says; an empty one has none. `index` gets the `.txnindex` row of an ABORT marker.
 ///
 /// # Errors
 /// If the batch does not fit, which stops a broker. The state is unchanged except for a producer
@@ -82,17 +88,17 @@ pub fn recover_batch(
     manager: &mut ProducerStateManager,
     header: &RecordBatchHeader,
     marker: Option<EndTransactionMarker>,
-) -> Result<Option<AbortedTxnRow>, Refusal> {
-    let mut row = None;
+    index: impl FnOnce(AbortedTxnRow),
+) -> Result<(), Refusal> {
     if header.has_producer_id() {
         if header.attributes().is_control() {
-            row = recover_control_batch(manager, header, marker)?;
+            recover_control_batch(manager, header, marker, index)?;
         } else {
             manager.update_by_replicated_data(header)?;
         }
     }
     manager.update_map_end_offset(header.next_offset());
-    Ok(row)
+    Ok(())
 }
 
 /// A control batch without a marker changes nothing but that its producer is known from now on.
@@ -101,7 +107,8 @@ fn recover_control_batch(
     manager: &mut ProducerStateManager,
     header: &RecordBatchHeader,
     marker: Option<EndTransactionMarker>,
-) -> Result<Option<AbortedTxnRow>, Refusal> {
+    index: impl FnOnce(AbortedTxnRow),
+) -> Result<(), Refusal> {
     let completed = match marker {
         Some(marker) => manager.update_by_replicated_marker(header, marker),
         None => {
@@ -110,8 +117,8 @@ fn recover_control_batch(
         }
     };
     match completed {
-        Some(completed) => manager.complete_and_index(&completed),
-        None => Ok(None),
+        Some(completed) => manager.complete_and_index(&completed, index),
+        None => Ok(()),
     }
 }
 
@@ -217,9 +224,7 @@ impl SegmentProducers {
             manager.update(info);
         }
         for completed in &gathered.completed {
-            if let Some(aborted) = manager.complete_and_index(completed)? {
-                row(aborted);
-            }
+            manager.complete_and_index(completed, &mut row)?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ pub fn walk_file(path: &Path, io: Io) -> Result<Vec<Seen>, Error> {
                 base_offset: entry.header.offset(),
                 is_valid: entry.is_valid()?,
             }),
-            Entry::Damage(damage) => Seen::Damage(damage),
+            Entry::Damage(damage) => Seen::Damage(*damage),
         });
     }
     Ok(seen)

@@ -606,9 +606,9 @@ impl Driver {
             let segment = self.log.segments.get_mut(&base_offset).unwrap();
             segment.aborted.clear();
             for (header, marker) in &segment.batches {
-                segment
-                    .aborted
-                    .extend(recover_batch(&mut manager, header, *marker)?);
+                recover_batch(&mut manager, header, *marker, |row| {
+                    segment.aborted.push(row)
+                })?;
             }
             write_due_snapshot(&mut manager, &mut self.log)?;
         }

@@ -85,9 +85,9 @@ pub(super) fn aborted(
             if is_empty || log_end_offset.is_some_and(|end| header.last_offset() >= end) {
                 continue;
             }
-            match recover_batch(&mut manager, header, batch.marker()?) {
-                Ok(row) => rows.extend(row),
-                Err(_) => return Ok(rows),
+            let marker = batch.marker()?;
+            if recover_batch(&mut manager, header, marker, |row| rows.push(row)).is_err() {
+                return Ok(rows);
             }
         }
     }

@@ -87,7 +87,9 @@ impl LogLoader<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            if let Some(row) = recover_batch(manager, of_2.header, marker)? {
+            let mut row = None;
+            recover_batch(manager, of_2.header, marker, |it| row = Some(it))?;
+            if let Some(row) = row {
                 segment
                     .txn_index
                     .append(&crate::append::aborted_txn(&row))?;

@@ -170,6 +170,7 @@ impl<'w> Batch<'w> {
     ///
     /// # Errors
     /// If the file cannot be read.
+    #[cold]
     pub fn control_record(&self) -> Result<Option<FirstControlRecord>, Error> {
         if !self.header.attributes().is_control() || self.size_in_bytes() > MAX_CONTROL_BYTES {
             return Ok(None);
@@ -182,12 +183,19 @@ impl<'w> Batch<'w> {
     ///
     /// # Errors
     /// If the file cannot be read.
-    #[inline]
+    #[inline(always)]
     pub fn marker(&self) -> Result<Option<EndTransactionMarker>, Error> {
         if !self.header.attributes().is_control() {
             return Ok(None);
         }
-        Ok(self.control_record()?.and_then(FirstControlRecord::marker))
+        let records = self.whole().and_then(|whole| whole.get(HEADER_SIZE..));
+        if let Some(marker) = records.and_then(EndTransactionMarker::decode_usual) {
+            return Ok(Some(marker));
+        }
+        match self.control_record()? {
+            Some(record) => Ok(record.marker()),
+            None => Ok(None),
+        }
     }
 
     /// See [`MappedFile::check_unchanged`].
@@ -211,6 +219,7 @@ pub struct FirstControlRecord {
 impl FirstControlRecord {
     /// The end-transaction marker, if the record is a whole one.
     #[must_use]
+    #[inline]
     pub fn marker(self) -> Option<EndTransactionMarker> {
         Some(EndTransactionMarker {
             control_type: self.control_type,

@@ -23,7 +23,7 @@ pub enum Entry<'w> {
     /// An entry of magic 0 or 1.
     Legacy(LegacyEntry<'w>),
     /// No batch.
-    Damage(Damage),
+    Damage(Box<Damage>),
 }
 
 impl Entry<'_> {

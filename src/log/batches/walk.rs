@@ -216,9 +216,9 @@ impl<'f> BatchWalk<'f> {
         let head = slice_at(at_hand, 0, HEADER_SIZE);
         let file = self.file;
         match found {
-            Found::Damage(damage) => Entry::Damage(damage),
+            Found::Damage(damage) => Entry::Damage(Box::new(damage)),
             Found::BeingWritten { size_in_bytes } => {
-                Entry::Damage(Damage::unexpected(position, size_in_bytes))
+                Entry::Damage(Box::new(Damage::unexpected(position, size_in_bytes)))
             }
             Found::Batch { .. } => match RecordBatchHeader::ref_from(head) {
                 Ok(header) => Entry::Batch(Batch {
@@ -227,7 +227,10 @@ impl<'f> BatchWalk<'f> {
                     at_hand,
                     file,
                 }),
-                Err(_) => Entry::Damage(Damage::unexpected(position, found.size_in_bytes())),
+                Err(_) => Entry::Damage(Box::new(Damage::unexpected(
+                    position,
+                    found.size_in_bytes(),
+                ))),
             },
             Found::Legacy { .. } => match LegacyRecordHeader::ref_from(head) {
                 Ok(header) => Entry::Legacy(LegacyEntry {
@@ -236,7 +239,10 @@ impl<'f> BatchWalk<'f> {
                     position,
                     file,
                 }),
-                Err(_) => Entry::Damage(Damage::unexpected(position, found.size_in_bytes())),
+                Err(_) => Entry::Damage(Box::new(Damage::unexpected(
+                    position,
+                    found.size_in_bytes(),
+                ))),
             },
         }
     }

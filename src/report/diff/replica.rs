@@ -91,7 +91,7 @@ impl<'d> Replica<'d> {
                 entry.position
             }
             Entry::Damage(damage) => {
-                self.offsets.damage(head.at.index, *damage);
+                self.offsets.damage(head.at.index, **damage);
                 return Ok(true);
             }
         };

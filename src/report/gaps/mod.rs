@@ -239,7 +239,7 @@ impl<'d> GapFold<'d> {
             Entry::Legacy(entry) => self.legacy(at, entry, found),
             Entry::Damage(damage) => {
                 self.offsets.enter(at.index, found)?;
-                self.offsets.damage(at.index, *damage);
+                self.offsets.damage(at.index, **damage);
                 Ok(())
             }
         }

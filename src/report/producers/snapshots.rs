@@ -111,7 +111,7 @@ pub fn compare_snapshots(
             snapshots.compare_up_to(batch.header.last_offset())?;
             let marker = batch.marker()?;
             // A batch that would stop a broker is reported by the state, not here.
-            let _ = recover_batch(&mut snapshots.manager, batch.header, marker);
+            let _ = recover_batch(&mut snapshots.manager, batch.header, marker, |_| {});
         }
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;

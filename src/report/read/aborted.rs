@@ -247,15 +247,14 @@ fn listed_by_log(dir: &PartitionDir, io: Io, start: i64) -> Result<Vec<Listed>, 
     walk_partition(dir, io, 0, |_, entry| {
         if let Entry::Batch(batch) = entry {
             let marker = batch.marker()?;
-            let row = recover_batch(&mut manager, batch.header, marker);
-            if let Ok(Some(row)) = row
-                && row.last_offset >= start
-            {
-                listed.push(Listed {
-                    first_offset: row.first_offset,
-                    producer_id: row.producer_id,
-                });
-            }
+            let _ = recover_batch(&mut manager, batch.header, marker, |row| {
+                if row.last_offset >= start {
+                    listed.push(Listed {
+                        first_offset: row.first_offset,
+                        producer_id: row.producer_id,
+                    });
+                }
+            });
         }
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;

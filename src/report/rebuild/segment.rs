@@ -185,11 +185,14 @@ impl RecoveredSegment {
             let message = "the control record of the batch before cannot be read".to_owned();
             return cut("unreadable-marker", self.extent.valid_bytes, message);
         }
-        match recover_batch(manager, header, marker) {
-            Ok(row) => self.txn_index.extend(row.as_ref().map(index_row)),
-            Err(refusal) => return cut("refused-batch", position, refusal.to_string()),
+        let txn_index = &mut self.txn_index;
+        let taken_in = recover_batch(manager, header, marker, |row| {
+            txn_index.push(index_row(&row));
+        });
+        match taken_in {
+            Ok(()) => Ok(ControlFlow::Continue(())),
+            Err(refusal) => cut("refused-batch", position, refusal.to_string()),
         }
-        Ok(ControlFlow::Continue(()))
     }
 
     fn legacy_entry(&mut self, entry: &LegacyEntry<'_>) -> Result<ControlFlow<End>, Error> {

@@ -182,7 +182,7 @@ impl<'d> Replay<'d> {
                 entry.position,
             ),
             Entry::Damage(damage) => {
-                self.offsets.damage(at.index, *damage);
+                self.offsets.damage(at.index, **damage);
                 return Ok(None);
             }
         };
@@ -209,7 +209,7 @@ impl<'d> Replay<'d> {
         if self.is_beginning_gone {
             self.follow_markers(batch.header, marker.is_some());
         }
-        let _ = recover_batch(&mut self.manager, batch.header, marker);
+        let _ = recover_batch(&mut self.manager, batch.header, marker, |_| {});
         let gone = self.offsets.gone;
         if gone != OffsetsGone::default() && batch.header.has_producer_id() {
             self.marks.insert(batch.header.producer_id(), gone);

@@ -252,8 +252,9 @@ impl TransactionFold {
         header: &RecordBatchHeader,
         marker: Option<EndTransactionMarker>,
     ) -> Option<Option<AbortedTxnRow>> {
-        match recover_batch(&mut self.manager, header, marker) {
-            Ok(row) => Some(row),
+        let mut row = None;
+        match recover_batch(&mut self.manager, header, marker, |it| row = Some(it)) {
+            Ok(()) => Some(row),
             Err(refusal) => {
                 self.refused += 1;
                 self.last_refusal = Some(refusal);

@@ -248,6 +248,14 @@ impl RecordBatchHeader {
         self.last_offset().wrapping_add(1)
     }
 
+    /// Whether the cleaner took records out of the batch: a leader appends only batches whose count
+    /// fits their offsets (`LogValidator`).
+    #[must_use]
+    #[inline]
+    pub fn has_less_records(&self) -> bool {
+        i64::from(self.records_count()) < i64::from(self.last_offset_delta()) + 1
+    }
+
     /// The stored field: base of the record timestamps in milliseconds, or the delete horizon if
     /// [`Attributes::has_delete_horizon`].
     #[must_use]

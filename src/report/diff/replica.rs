@@ -9,7 +9,7 @@ use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
-use crate::report::gaps::offsets::{Offsets, Placed, has_less_records};
+use crate::report::gaps::offsets::{Offsets, Placed};
 use crate::report::gaps::{Finding, GapClass, GapKind};
 use crate::report::partition_state::read_snapshot;
 use crate::report::transactions::{TransactionFold, TxnEvent};
@@ -154,7 +154,7 @@ impl<'d> Replica<'d> {
 pub(super) fn is_cleaned(head: Head<'_, '_>) -> bool {
     match head.entry {
         Entry::Batch(batch) => {
-            has_less_records(batch.header) || batch.header.attributes().has_delete_horizon()
+            batch.header.has_less_records() || batch.header.attributes().has_delete_horizon()
         }
         Entry::Legacy(_) | Entry::Damage(_) => false,
     }

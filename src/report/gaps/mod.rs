@@ -18,7 +18,7 @@ pub use witnesses::{Witness, WitnessKind};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use self::offsets::{Offsets, Placed, gap, has_less_records};
+use self::offsets::{Offsets, Placed, gap};
 use self::repeats::Repeats;
 use super::coordinator_topics::is_written_by_coordinator;
 use super::filter::Filter;
@@ -284,7 +284,7 @@ impl<'d> GapFold<'d> {
         }
         let is_control = header.attributes().is_control();
         let is_unread = is_control && header.records_count() != 0;
-        if (is_control || has_less_records(header))
+        if (is_control || header.has_less_records())
             && placed.last_offset >= log_start_offset
             && (self.tells_unread || !is_unread)
         {

@@ -213,7 +213,7 @@ impl<'d> Offsets<'d> {
                     segment == at.index && header.base_offset() > offset
                 });
                 next = Some((at.index, header.next_offset()));
-                if has_hole || header.attributes().has_delete_horizon() || has_less_records(header)
+                if has_hole || header.attributes().has_delete_horizon() || header.has_less_records()
                 {
                     is_compacted = true;
                     return Ok::<_, Error>(ControlFlow::Break(()));
@@ -419,15 +419,6 @@ impl<'d> Offsets<'d> {
             _ => found.push(gap(first, last, class)),
         }
     }
-}
-
-/// Whether the cleaner took records out of a batch: a leader appends only batches whose count
-/// fits their offsets (`LogValidator`).
-#[inline]
-pub(in crate::report) fn has_less_records(
-    header: &crate::format::record_batch::RecordBatchHeader,
-) -> bool {
-    i64::from(header.records_count()) < i64::from(header.last_offset_delta()) + 1
 }
 
 /// Offsets that nobody gets.

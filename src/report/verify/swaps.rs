@@ -10,7 +10,6 @@ use crate::format::file_name::{FileState, LogFileKind};
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
-use crate::report::gaps::offsets::has_less_records;
 
 /// What a start does with the `.swap` files of a directory.
 #[derive(Debug, Default)]
@@ -148,7 +147,7 @@ impl Swap {
                 Entry::Batch(batch) => {
                     let header = batch.header;
                     is_cleaned |=
-                        has_less_records(header) || header.attributes().has_delete_horizon();
+                        header.has_less_records() || header.attributes().has_delete_horizon();
                     (header.base_offset(), header.last_offset())
                 }
                 Entry::Legacy(entry) => (entry.header.offset(), entry.header.offset()),

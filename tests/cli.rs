@@ -401,7 +401,7 @@ fn a_damaged_checkpoint_counts_as_not_there_and_is_said() {
 }
 
 #[test]
-fn a_directory_in_place_of_a_file_is_passed_over() {
+fn a_directory_in_place_of_a_file_is_passed_over_and_said() {
     let (dir, partition) = partition();
     fs::create_dir(partition.join("00000000000000000007.log")).unwrap();
     fs::create_dir(partition.join("00000000000000000000.index")).unwrap();
@@ -410,7 +410,11 @@ fn a_directory_in_place_of_a_file_is_passed_over() {
         .assert()
         .code(0)
         .stdout(contains(LOG))
-        .stderr(is_empty());
+        .stderr(
+            "warning: orders-0/00000000000000000000.index: a directory; a broker fails when it \
+             comes to open it, and the log directory goes offline\n\
+             warning: orders-0/00000000000000000007.log: a directory; a broker passes over it\n",
+        );
     // Named itself, it is a directory without anything of Kafka's in it.
     kseg(&partition)
         .args(["dump", "00000000000000000007.log"])

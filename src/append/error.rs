@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::record_batch_builder::BuildError;
 use crate::log;
+use crate::log::odd_entry::Odd;
 use crate::state::{KafkaError, Refusal};
 
 /// A request the log refused, or files it could not work with.
@@ -123,6 +124,14 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
     },
+    /// A name that a file should have and something else has.
+    #[error("{}: {what}", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: Odd,
+    },
     /// A line of `leader-epoch-checkpoint` with a word that is no number.
     #[error("{}: {source}", path.display())]
     CheckpointNumber {
@@ -209,6 +218,7 @@ impl LoadError {
     pub fn exception(&self) -> &'static str {
         match self {
             Self::CorruptRecord { .. } => "CorruptRecordException",
+            Self::NotAFile { .. } => "KafkaStorageException",
             Self::UnreadableHeader { .. }
             | Self::SegmentTooLarge { .. }
             | Self::TransactionIndexVersion { .. } => "KafkaException",

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::error::Error;
+use super::error::{Error, LoadError};
 use crate::log::Io;
 use crate::log::mapped_file::MappedFile;
+use crate::log::odd_entry::Odd;
 use crate::log::overlay::{FileId, IndexKind, IndexOf, Overlay};
 
 /// The files of one partition directory.
@@ -98,7 +99,11 @@ impl Files {
     pub(super) fn exists(&self, path: &Path) -> bool {
         match self {
             Self::Disk => path.exists(),
-            Self::Overlay(overlay) => locked(overlay).find(name(path)).is_some(),
+            Self::Overlay(overlay) => {
+                let overlay = locked(overlay);
+                let name = name(path);
+                overlay.find(name).is_some() || overlay.is_directory(name)
+            }
         }
     }
 
@@ -115,6 +120,9 @@ impl Files {
                 .map_err(|source| Error::io(path, source))?,
             Self::Overlay(overlay) => {
                 let mut files = locked(overlay);
+                if files.is_directory(name(path)) {
+                    return Err(a_directory(path));
+                }
                 let found = files.find(name(path));
                 let id = found.unwrap_or_else(|| files.create(name(path)));
                 Handle::Overlay(Arc::clone(overlay), id)
@@ -131,6 +139,7 @@ impl Files {
                 let overlay = locked(overlay);
                 match overlay.find(name(path)) {
                     Some(id) => Ok(overlay.open(id)?),
+                    None if overlay.is_directory(name(path)) => Err(a_directory(path)),
                     None => Err(not_there(path)),
                 }
             }
@@ -228,6 +237,12 @@ impl Files {
             Self::Overlay(_) => Ok(()),
         }
     }
+}
+
+fn a_directory(path: &Path) -> Error {
+    let path = path.to_owned();
+    let what = Odd::Directory;
+    LoadError::NotAFile { path, what }.into()
 }
 
 fn not_there(path: &Path) -> Error {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::log_dir::folder_above;
 use super::mapped_file::MappedFile;
+use super::odd_entry::Odd;
 use super::partition_dir::PartitionDir;
 use super::{Error, Io};
-use crate::error::DecodeError;
+use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::{LogDirFileName, PartitionDirStatus};
 
@@ -122,6 +123,13 @@ impl Checkpoints {
 fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
     let file = match MappedFile::open(path, io) {
         Ok(file) => file,
+        // It is not made where the name is taken, and then it is read (`CheckpointFile`).
+        Err(error) if error.is_not_found() && path.is_symlink() => {
+            return Err(Error::Decode {
+                path: path.to_owned(),
+                source: link_to_nothing(),
+            });
+        }
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -137,6 +145,14 @@ fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
             .map(|line| ((line.topic, line.partition), line.offset))
             .collect(),
     ))
+}
+
+fn link_to_nothing() -> DecodeError {
+    let kind = DecodeErrorKind::Unexpected {
+        found: Odd::LinkToNothing.to_string(),
+        expected: "a file".to_owned(),
+    };
+    DecodeError::new("offset checkpoint", "", 0, kind)
 }
 
 /// A file that was written to so lately may be half written.

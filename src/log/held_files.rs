@@ -205,10 +205,7 @@ impl HeldFiles {
                     let held = HeldFile::new(file, &entry.parsed.kind);
                     files.insert(entry.file_name.clone(), held);
                 }
-                // A link to nothing will not become a file.
-                Err(error) if error.is_not_found() => {
-                    all_there &= dir.file_path(entry).is_symlink();
-                }
+                Err(error) if error.is_not_found() => all_there = false,
                 Err(error) => {
                     // Others need open files as well.
                     if error.is_too_many_open_files() {

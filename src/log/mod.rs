@@ -14,6 +14,7 @@ mod held_indexes;
 pub mod log_dir;
 pub mod log_input_stream;
 pub mod mapped_file;
+pub mod odd_entry;
 pub mod orphan_files;
 pub mod overlay;
 pub mod partition_dir;

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::held_files::HeldFiles;
 use super::mapped_file::MappedFile;
+use super::odd_entry::{Odd, OddEntry};
 use super::overlay::Overlay;
 use super::{Error, Io};
 use crate::format::file_name::{
@@ -27,6 +29,8 @@ pub struct PartitionDir {
     /// then the rest, and files that are not in use last. Directories are left out: Kafka keeps
     /// none here.
     pub files: Vec<FileEntry>,
+    /// Entries with a file's name that are none: they are not among the files.
+    pub odd: Vec<OddEntry>,
     /// The segments in use, by base offset.
     pub segments: Vec<SegmentFiles>,
     pub(super) held: HeldFiles,
@@ -80,7 +84,9 @@ impl PartitionDir {
     /// If it cannot be listed.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let modified = modified(path);
-        let mut dir = Self::of_files(path, list_files(path)?, None);
+        let (files, odd) = list(path)?;
+        let mut dir = Self::of_files(path, files, None);
+        dir.odd = odd;
         dir.modified = modified;
         Ok(dir)
     }
@@ -112,6 +118,7 @@ impl PartitionDir {
             path: path.to_owned(),
             name: parse_name(path),
             files,
+            odd: Vec::new(),
             segments,
             held: HeldFiles::default(),
             is_whole: true,
@@ -157,6 +164,7 @@ impl PartitionDir {
             | LogFileKind::NotANumber(_)
             | LogFileKind::Unknown(_) => false,
         });
+        dir.odd.clear();
         dir.segments = segments(&dir.files);
         dir.held = HeldFiles::of(&dir).0;
         dir.is_whole = false;
@@ -231,7 +239,7 @@ impl PartitionDir {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
             Ok(_) => Err(Error::NotAFile { path }),
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::io(&path, source)),
         }
     }
@@ -331,17 +339,24 @@ fn parse_name(path: &Path) -> Option<PartitionDirName> {
     PartitionDirName::parse(name.to_str()?)
 }
 
-fn list_files(path: &Path) -> Result<Vec<FileEntry>, Error> {
-    let mut files = Vec::new();
+fn list(path: &Path) -> Result<(Vec<FileEntry>, Vec<OddEntry>), Error> {
+    let (mut files, mut odd) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(path).map_err(|source| Error::io(path, source))? {
         let entry = entry.map_err(|source| Error::io(path, source))?;
-        // Follows links, as a broker does. A file that is gone already has no size to tell.
-        let metadata = fs::metadata(entry.path()).ok();
-        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+        // Follows links, as a broker does.
+        let metadata = fs::metadata(entry.path());
+        let file_name = entry.file_name();
+        if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
+            odd.extend(OddEntry::new(file_name, Odd::Directory));
             continue;
         }
-        let file_name = entry.file_name();
+        let is_not_there = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        if metadata.as_ref().is_err_and(is_not_there) && entry.path().is_symlink() {
+            odd.extend(OddEntry::new(file_name, Odd::LinkToNothing));
+            continue;
+        }
         let parsed = LogFileName::parse(&file_name.to_string_lossy());
+        // A file that is gone already has no size to tell.
         let size_in_bytes = metadata.map_or(0, |metadata| metadata.len());
         files.push(FileEntry {
             file_name,
@@ -349,7 +364,8 @@ fn list_files(path: &Path) -> Result<Vec<FileEntry>, Error> {
             size_in_bytes,
         });
     }
-    Ok(files)
+    odd.sort_by(|a, b| a.file_name.cmp(&b.file_name));
+    Ok((files, odd))
 }
 
 /// Where a file comes in a listing: files in use first, segments by offset, each with its `.log`

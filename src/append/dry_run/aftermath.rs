@@ -8,8 +8,9 @@ use super::row::LeftOpen;
 use super::{DryRun, DryRunOptions, as_files_error, reference};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
-use crate::log::broker_start::is_taken_for_stray;
+use crate::log::broker_start::{is_taken_for_stray, outage};
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
+use crate::log::odd_entry::{OddEffect, OddEntry};
 use crate::log::partition_dir::PartitionDir;
 
 /// Bytes of a `.log` that are gone after the start.
@@ -34,6 +35,7 @@ impl DryRun {
         }
         self.warn_of_stray(dir, options);
         self.warn_of_torn_tail();
+        self.warn_of_odd_entries(dir);
         self.warn_below_high_watermark(dir, checkpoints, options);
         self.find_left_open(dir, gone, options)?;
         self.find_last_copies(dir, checkpoints)
@@ -49,6 +51,20 @@ impl DryRun {
                  replica shows the topic id"
                     .to_owned(),
             );
+        }
+    }
+
+    /// What a broker has not opened yet, and cannot.
+    fn warn_of_odd_entries(&mut self, dir: &PartitionDir) {
+        let in_use = |entry: &&OddEntry| entry.effect() == OddEffect::FailsInUse;
+        for entry in dir.odd.iter().filter(in_use) {
+            self.row.warnings.push(format!(
+                "{} is {}: the broker fails when it comes to open it, and {}; move it out of the \
+                 directory before the start",
+                entry.file_name.to_string_lossy(),
+                entry.what,
+                outage(false)
+            ));
         }
     }
 

@@ -26,7 +26,7 @@ pub use crate::log::overlay::INDEX_MEMORY;
 
 use self::row::{Action, LoadFailure, RecoverRow as Row, Start};
 use super::LogConfig;
-use super::error::Error;
+use super::error::{Error, LoadError};
 use super::files::Files;
 use super::load_trace::LoadTrace;
 use super::loader::Checkpointed;
@@ -34,6 +34,7 @@ use super::partition_log::PartitionLog;
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::internal_topic::InternalTopic;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::odd_entry::OddEntry;
 use crate::log::overlay::{FileId, Overlay};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{self, Io};
@@ -198,11 +199,30 @@ fn load(
     };
     let files = files.clone();
     let now_ms = options.now_ms;
+    // Before anything of the log is looked at (`UnifiedLog.create`).
+    check_leader_epochs(dir)?;
     let mut log = PartitionLog::open_in(files, &dir.path, config, checkpointed, None, now_ms)?;
     if is_metadata {
         metadata_log::load_snapshots(&mut log)?;
     }
     Ok(log)
+}
+
+/// An error if `leader-epoch-checkpoint` is a link to nothing: it is not made, and then it is read
+/// (`CheckpointFile`).
+fn check_leader_epochs(dir: &PartitionDir) -> Result<(), Error> {
+    let mut odd = dir.odd.iter();
+    let is_it = |entry: &&OddEntry| {
+        entry.parsed.kind == LogFileKind::LeaderEpochCheckpoint && !entry.is_passed_over()
+    };
+    match odd.find(is_it) {
+        None => Ok(()),
+        Some(entry) => {
+            let path = dir.path.join(&entry.file_name);
+            let what = entry.what;
+            Err(LoadError::NotAFile { path, what }.into())
+        }
+    }
 }
 
 fn ends_in_room(name: &OsStr) -> bool {

@@ -6,6 +6,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use kseg::log::broker_start::outage;
+use kseg::log::odd_entry::OddEffect;
+use kseg::log::partition_dir::PartitionDir;
 use kseg::log::{Error, Io};
 
 use crate::cli::{Color, GlobalArgs, OutputFormat};
@@ -142,12 +145,27 @@ impl Context {
 
     /// Says that something listed a moment ago is gone; a broker deletes files at any time.
     pub(crate) fn vanished(&self, path: &Path) {
-        let what = if path.is_symlink() {
-            "a link to nothing; a broker passes over it"
-        } else {
-            "vanished while reading"
-        };
-        self.warn(&format!("{}: {what}", path.display()));
+        self.warn(&format!("{}: vanished while reading", path.display()));
+    }
+
+    /// Says what has a file's name in a partition directory and is none.
+    pub(crate) fn odd_entries(&self, dir: &PartitionDir) {
+        for entry in &dir.odd {
+            let broker = match entry.effect() {
+                OddEffect::PassedOver => "a broker passes over it".to_owned(),
+                OddEffect::FailsToLoad => {
+                    format!("the partition does not load, and {}", outage(false))
+                }
+                OddEffect::FailsInUse => {
+                    format!(
+                        "a broker fails when it comes to open it, and {}",
+                        outage(false)
+                    )
+                }
+            };
+            let path = dir.path.join(&entry.file_name);
+            self.warn(&format!("{}: {}; {broker}", path.display(), entry.what));
+        }
     }
 
     /// Says which partitions have no segment: in a table that has nothing else to say, else beside

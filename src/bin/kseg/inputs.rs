@@ -31,6 +31,8 @@ pub(crate) struct Inputs {
     /// Whether it has been said which partitions are empty: some commands look twice.
     has_told_empty: Cell<bool>,
     has_own_progress: bool,
+    /// Whether what is no file is told by the command itself.
+    tells_odd: bool,
     /// Hand out what a broker would have after its start.
     as_loaded: Option<RefCell<AssumedStarts>>,
     now_ms: Option<i64>,
@@ -66,6 +68,7 @@ impl Inputs {
             whole: false,
             has_told_empty: Cell::new(false),
             has_own_progress: false,
+            tells_odd: false,
             as_loaded: None,
             now_ms: None,
             names: OnceCell::new(),
@@ -104,6 +107,14 @@ impl Inputs {
     pub(crate) fn whole(self) -> Self {
         Self {
             whole: true,
+            ..self
+        }
+    }
+
+    /// For a command that tells itself what is no file although it has the name of one.
+    pub(crate) fn telling_odd_entries(self) -> Self {
+        Self {
+            tells_odd: true,
             ..self
         }
     }
@@ -259,10 +270,7 @@ impl Inputs {
                 path.display()
             ));
         }
-        let checkpoints = Checkpoints::read(&dir.path, context.io);
-        for problem in &checkpoints.problems {
-            context.warn(&format!("{problem}; taken as not there"));
-        }
+        let checkpoints = read_checkpoints(&dir.path, context);
         let named = dir.partitions.iter().filter(|it| self.names(it));
         let partitions: Vec<&PartitionPath> = named.collect();
         if partitions.is_empty() && self.narrows_partitions() {
@@ -310,6 +318,9 @@ impl Inputs {
             None => checkpoints_above(&dir.path, context).of_dir(dir),
         };
         let label = self.label(&dir.path);
+        if !self.tells_odd {
+            context.odd_entries(dir);
+        }
         match &self.as_loaded {
             None => {
                 let input = PartitionInput {
@@ -434,9 +445,18 @@ pub(crate) fn stopped_cleanly(partition: &Path) -> bool {
     path.parent().is_some_and(|above| above.join(mark).exists())
 }
 
+/// The checkpoints of a log directory. Those that cannot be read are complained of.
+fn read_checkpoints(dir: &Path, context: &Context) -> Checkpoints {
+    let checkpoints = Checkpoints::read(dir, context.io);
+    for problem in &checkpoints.problems {
+        context.warn(&format!("{problem}; taken as not there"));
+    }
+    checkpoints
+}
+
 /// A partition directory's checkpoints lie in the folder above it.
 pub(crate) fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
     folder_above(path).map_or_else(Checkpoints::default, |above| {
-        Checkpoints::read(&above, context.io)
+        read_checkpoints(&above, context)
     })
 }

@@ -10,7 +10,7 @@ mod content;
 mod reading;
 mod remade;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub use self::changes::Change;
 use self::content::{Base, Content, Head};
 pub use self::remade::{INDEX_MEMORY, IndexKind, IndexOf};
 use super::held_files::HeldFiles;
+use super::odd_entry::{Odd, OddEntry};
 use super::partition_dir::PartitionDir;
 use super::{Error, Io};
 
@@ -36,6 +37,8 @@ pub struct Overlay {
     /// The name each file has, or had last.
     last_names: Vec<OsString>,
     names: BTreeMap<OsString, FileId>,
+    /// Names that directories have.
+    directories: BTreeSet<OsString>,
     /// The names when nothing had been changed yet; ids count in their order.
     original: Vec<(OsString, u64)>,
     /// Why a file was changed last.
@@ -59,6 +62,8 @@ impl Overlay {
     /// # Errors
     /// If one of them is no regular file, or cannot be looked at.
     pub fn new(dir: &PartitionDir, io: Io) -> Result<Self, Error> {
+        let is_directory = |it: &&OddEntry| it.what == Odd::Directory;
+        let directories = dir.odd.iter().filter(is_directory);
         let mut overlay = Self {
             dir: dir.path.clone(),
             held: dir.held.clone(),
@@ -66,6 +71,7 @@ impl Overlay {
             contents: Vec::new(),
             last_names: Vec::new(),
             names: BTreeMap::new(),
+            directories: directories.map(|it| it.file_name.clone()).collect(),
             original: Vec::new(),
             reasons: BTreeMap::new(),
             rename_reasons: BTreeMap::new(),
@@ -131,6 +137,12 @@ impl Overlay {
     #[must_use]
     pub fn find(&self, name: &OsStr) -> Option<FileId> {
         self.names.get(name).copied()
+    }
+
+    /// Whether a directory has that name.
+    #[must_use]
+    pub fn is_directory(&self, name: &OsStr) -> bool {
+        self.directories.contains(name)
     }
 
     /// Why the next changes are made; it is remembered with each file they touch. While it is empty

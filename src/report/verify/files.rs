@@ -9,7 +9,8 @@ use super::start::{Start, does_not_load};
 use super::swaps::{Swaps, number};
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
-use crate::log::broker_start::is_taken_for_stray;
+use crate::log::broker_start::{is_taken_for_stray, outage};
+use crate::log::odd_entry::{Odd, OddEffect, OddEntry};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
 
@@ -30,8 +31,36 @@ pub(super) fn check_names(
     for file in &dir.files {
         found.extend(of_file(dir, file, swaps));
     }
+    found.extend(dir.odd.iter().map(of_odd));
     for (index, segment) in dir.segments.iter().enumerate() {
         check_segment_files(dir, index, segment, start, found);
+    }
+}
+
+fn of_odd(entry: &OddEntry) -> Finding {
+    let broker_action = match entry.effect() {
+        OddEffect::PassedOver => "passes over it at any start, as if it were not there".to_owned(),
+        OddEffect::FailsToLoad => does_not_load(None),
+        OddEffect::FailsInUse => format!(
+            "fails when it comes to open it, at a start or later, and {}",
+            outage(false)
+        ),
+    };
+    let next_step = match entry.what {
+        Odd::LinkToNothing => "bring back the file it points to, or take the link away",
+        Odd::Directory => "move it out of the directory",
+    };
+    Finding {
+        file: Some(entry.file_name.to_string_lossy().into_owned()),
+        expected: Some("a file".to_owned()),
+        found: Some(entry.what.to_string()),
+        broker_action,
+        next_step: Some(next_step.to_owned()),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::NotAFile,
+            format!("{}, where a file should be", entry.what),
+        )
     }
 }
 
@@ -188,7 +217,14 @@ fn check_segment_files(
             LogFileKind::TimeIndex(segment.base_offset),
         ),
     ];
-    for (_, kind) in indexes.iter().filter(|(place, _)| place.is_none()) {
+    // Of one that is a directory it has been said.
+    let is_told = |kind: &LogFileKind| {
+        let mut odd = dir.odd.iter();
+        odd.any(|it| it.parsed.kind == *kind && !it.is_passed_over())
+    };
+    let is_missing =
+        |index: &&(Option<usize>, LogFileKind)| index.0.is_none() && !is_told(&index.1);
+    for (_, kind) in indexes.iter().filter(is_missing) {
         let context = IndexContext {
             start,
             segment: index,

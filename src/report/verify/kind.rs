@@ -177,6 +177,8 @@ kinds! {
         "a checkpoint file of a log directory that cannot be read";
     BadFileName "bad-file-name" "section 15"
         "a file whose name stops a broker";
+    NotAFile "not-a-file" "section 15"
+        "a link to nothing, or a directory, with a file's name";
     InterruptedCleaner "interrupted-cleaner" "section 15"
         "files of a cleaner or split that was interrupted";
     DeletedFile "deleted-file" "section 15"

@@ -8,6 +8,7 @@ use super::start::{Start, does_not_load};
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
 use crate::format::record_batch::RecordBatchHeader;
+use crate::log::odd_entry::OddEntry;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 use crate::state::LeaderEpochs;
@@ -133,7 +134,9 @@ impl EpochCheck {
                 && file.parsed.state == FileState::Live
         });
         let Some(file) = file else {
-            if !self.runs.is_empty() {
+            // Of one that is no file it has been said.
+            let is_it = |it: &OddEntry| it.parsed.kind == LogFileKind::LeaderEpochCheckpoint;
+            if !self.runs.is_empty() && !dir.odd.iter().any(is_it) {
                 let mut finding = not_there("missing", "the file is not there");
                 // Logs that begin before 0.11 have none until a leader of 0.11 writes.
                 if self.has_legacy {

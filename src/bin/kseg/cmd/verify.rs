@@ -112,7 +112,9 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
             "no offset is from {from} on and below {to}: no finding can be told"
         ));
     }
-    let inputs = Inputs::new(&args.paths, options.filter.clone()).with_own_progress();
+    let inputs = Inputs::new(&args.paths, options.filter.clone())
+        .with_own_progress()
+        .telling_odd_entries();
     let begun = Instant::now();
     let mut run = Run {
         progress: ByteProgress::new(|| inputs.size_in_bytes()),

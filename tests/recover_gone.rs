@@ -188,6 +188,84 @@ fn segments_under_other_names_are_told_once() {
     assert_eq!(due(&removed)["gone"]["offsets"], 0, "{}", removed.table);
 }
 
+/// A broker that has compacted renames the indexes with the `.log`, and deletes the snapshot.
+#[test]
+fn a_deleted_log_of_a_compacted_topic_may_be_the_last_copy() {
+    let set_aside = |base: &str, extensions: &[&str]| {
+        let data = copy_of("s05-compacted/data");
+        let partition = data.path().join("compact-keep-0");
+        for extension in extensions {
+            let path = partition.join(format!("{base}.{extension}"));
+            if path.exists() {
+                fs::rename(&path, format!("{}.deleted", path.display())).unwrap();
+            }
+        }
+        recover(&[partition.as_os_str()])
+    };
+    // Offsets of batches that are there, and what was compacted away before the first one.
+    for (base, records, first, last) in [
+        ("00000000000000000000", 40, 8, 289),
+        ("00000000000000000290", 13, 290, 365),
+        ("00000000000000000366", 30, 366, 395),
+    ] {
+        let run = set_aside(base, &["log"]);
+        assert_eq!(run.status, Some(1), "{base}: {}", run.table);
+        let row = due(&run);
+        assert_eq!(row["losses"]["records"], records, "{base}: {}", run.table);
+        assert_eq!(row["losses"]["firstOffset"], first, "{base}");
+        assert_eq!(row["losses"]["lastOffset"], last, "{base}");
+        assert_eq!(row["gone"]["offsets"], 0, "{base}: {}", run.table);
+        let warned = format!("{base}.log.deleted is the last copy here of offsets {first}..{last}");
+        assert!(run.table.contains(&warned), "{base}: {}", run.table);
+    }
+    let all = ["log", "index", "timeindex", "txnindex", "snapshot"];
+    let run = set_aside("00000000000000000290", &all);
+    assert_eq!(due(&run)["losesData"], false, "{}", run.table);
+}
+
+/// A compressed wrapper of magic 1 has the offset of its last message: 75 in front of this segment.
+#[test]
+fn losses_begin_at_the_first_message_of_a_wrapper() {
+    let data = copy_of("s10-upgraded-2.4.1/data");
+    let partition = data.path().join("upgraded-0");
+    let log = partition.join("00000000000000000072.log");
+    fs::rename(&log, format!("{}.deleted", log.display())).unwrap();
+    let run = recover(&[partition.as_os_str()]);
+    assert_eq!(run.status, Some(1), "{}", run.table);
+    assert_eq!(due(&run)["losses"]["firstOffset"], 72);
+    assert_eq!(due(&run)["losses"]["lastOffset"], 124);
+    assert_eq!(due(&run)["losses"]["records"], 53);
+}
+
+/// Without a high watermark nobody knows what was behind the end of a log.
+#[test]
+fn what_was_acknowledged_may_be_unknown() {
+    let checkpoint = "replication-offset-checkpoint";
+    let data = copy_of("s02-txn-tv2/data");
+    let line = |data: &TempDir| {
+        let run = run(data);
+        run.table.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(line(&data).ends_with("nothing acknowledged is gone already"));
+    fs::remove_file(data.path().join(checkpoint)).unwrap();
+    let without = line(&data);
+    assert!(
+        without.contains("is not known without a high watermark"),
+        "{without}"
+    );
+    assert!(!without.contains("nothing acknowledged"), "{without}");
+    fs::write(data.path().join(checkpoint), "0\nx\n").unwrap();
+    let unreadable = run(&data).table;
+    assert!(
+        unreadable.starts_with("the log directory goes offline"),
+        "{unreadable}"
+    );
+    assert!(
+        unreadable.contains("is not known without a high watermark"),
+        "{unreadable}"
+    );
+}
+
 /// Compaction, retention and expired producers take offsets and lose nothing.
 #[test]
 fn sound_directories_stay_safe() {

@@ -103,18 +103,21 @@ fn finish_swap(log: &LocalLog, swaps: &[NamedFile], now_ms: i64) -> Result<(), E
             now_ms,
             false,
         )?;
+        log.files
+            .because("the end of its .log.swap is looked up in it");
         start = start.min(base_offset);
         end = end.max(segment.read_next_offset()?);
     }
     log.files
-        .because("compacted away: a finished compaction has its records");
+        .because("its offset is among those of the .swap files");
     for file in files(log)? {
         let in_range = |offset: i64| offset >= start && offset < end;
         if !file.has_suffix(FileState::Swap) && file.offset().is_some_and(in_range) {
             log.files.remove_if_exists(&file.path)?;
         }
     }
-    log.files.because("a finished compaction is put into place");
+    log.files
+        .because("a compaction or split that was finished is put into place");
     for file in files(log)? {
         if let Some(live) = file.name.strip_suffix(FileState::Swap.suffix()) {
             log.files.rename(&file.path, &log.dir.join(live))?;

@@ -7,6 +7,7 @@ use crate::append::load_trace::LoadTrace;
 use crate::append::partition_log::PartitionLog;
 use crate::append::segment::LogSegment;
 use crate::format::file_name::LogFileKind;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Overlay;
 use crate::log::partition_dir::PartitionDir;
 
@@ -63,6 +64,7 @@ impl RecoverRow {
                 .collect(),
             warnings: Vec::new(),
             is_stray: false,
+            lost_spans: OffsetRanges::default(),
         }
     }
 

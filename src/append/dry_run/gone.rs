@@ -85,29 +85,21 @@ impl RecoverRow {
         };
         let first = range.first_offset;
         let last = range.last_offset.min(end.saturating_sub(1));
-        let lost = self.losses.first_offset.zip(self.losses.last_offset);
-        let parts = match lost.filter(|(from, to)| *from <= last && first <= *to) {
-            None => [(first, last), (1, 0)],
-            Some((from, to)) => [
-                (first, from.saturating_sub(1)),
-                (to.saturating_add(1).max(first), last),
-            ],
-        };
+        let parts = self.lost_spans.without(first, last);
         for (first_offset, last_offset) in parts {
-            if first_offset <= last_offset {
-                self.gone.get_or_insert_default().add(GoneRange {
-                    first_offset,
-                    last_offset,
-                    ..range.clone()
-                });
-            }
+            self.gone.get_or_insert_default().add(GoneRange {
+                first_offset,
+                last_offset,
+                ..range.clone()
+            });
         }
     }
 
-    /// All that is gone has been taken in; without this it counts as not looked for.
-    pub fn finish_gone(&mut self) {
+    /// All that is gone has been taken in; without this it counts as not looked for. It is the same
+    /// at any start, so only one of them tells it among its warnings.
+    pub fn finish_gone(&mut self, is_told: bool) {
         let gone = self.gone.get_or_insert_default();
-        if gone.offsets == 0 {
+        if gone.offsets == 0 || !is_told {
             return;
         }
         let named = gone.ranges.iter().take(MAX_NAMED);

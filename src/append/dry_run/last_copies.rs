@@ -9,12 +9,14 @@
 use std::ffi::OsStr;
 
 use super::DryRun;
-use super::row::{Action, ActionKind, Losses};
+use super::loss::Counted;
+use super::row::{Action, ActionKind};
 use crate::format::file_name::{FileState, LogFileKind, LogFileName};
 use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
 use crate::log;
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::partition_dir::PartitionDir;
+use crate::log::orphan_files::{has_swap, orphan_indexes};
+use crate::log::partition_dir::{FileEntry, PartitionDir};
 
 /// The offsets that the log had when it was stopped, as far as its files tell.
 #[derive(Clone, Copy, Debug)]
@@ -34,22 +36,33 @@ impl DryRun {
         dir: &PartitionDir,
         checkpoints: CheckpointedOffsets,
     ) -> Result<(), log::Error> {
-        let mut lost = Losses::default();
         let mut warnings = Vec::new();
         if !self.row.actions.iter().any(is_leftover_log) {
             return Ok(());
         }
         let known = self.known_range(checkpoints)?;
+        let mut counted = std::mem::take(&mut self.counted);
+        let mut spans = std::mem::take(&mut self.row.lost_spans);
+        let before = counted.records;
         for action in self.row.actions.iter().filter(|it| is_leftover_log(it)) {
-            let mut copy = Losses::default();
-            if let Some(file) = self.overlay.open_original(OsStr::new(&action.file), 0)? {
-                copy.count(&file, Some(known.start))?;
-            }
-            let (Some(first), Some(last)) = (copy.first_offset, copy.last_offset) else {
+            let Some(file) = self.overlay.open_original(OsStr::new(&action.file), 0)? else {
+                continue;
+            };
+            let span = Counted::default().count(&file, Some(known.start))?;
+            let Some((first, last)) = span else {
                 continue;
             };
             let parsed = LogFileName::parse(&action.file);
-            if self.is_replaced(&parsed, first, last, known)? {
+            if self.is_replaced(dir, &parsed, (first, last), known)? {
+                continue;
+            }
+            if let LogFileKind::Log(base_offset) = parsed.kind {
+                spans.add(base_offset.max(known.start).min(first), last);
+            }
+            let told = counted.records;
+            counted.count(&file, Some(known.start))?;
+            // Another one that goes has them as well, and has been named.
+            if counted.records == told {
                 continue;
             }
             let live = LogFileName {
@@ -61,14 +74,13 @@ impl DryRun {
                  rename it to {live} before the start",
                 action.file
             ));
-            lost.add(&copy);
         }
-        if lost.records > 0 {
+        self.row.lost_spans = spans;
+        if counted.records > before {
             // A broker may have been about to move the log start, or the epochs with it.
             dir.check_unchanged()?;
         }
-        self.row.losses.add(&lost);
-        self.row.loses_data |= lost.records > 0;
+        self.set_losses(counted);
         self.row.warnings.extend(warnings);
         Ok(())
     }
@@ -102,15 +114,16 @@ impl DryRun {
     /// Whether a segment in use has the offsets, or they had been given up before the start.
     fn is_replaced(
         &self,
+        dir: &PartitionDir,
         name: &LogFileName,
-        first: i64,
-        last: i64,
+        (first, last): (i64, i64),
         known: KnownRange,
     ) -> Result<bool, log::Error> {
         if name.state == FileState::Deleted {
             let end = self.row.log_end_offset.unwrap_or(i64::MIN);
             let is_cut_off = first >= end && first >= known.acknowledged_end;
-            if is_cut_off || first < known.cleaned_end {
+            let is_cleaned = first < known.cleaned_end && !has_live_parts(dir, name);
+            if is_cut_off || is_cleaned {
                 return Ok(true);
             }
         }
@@ -125,10 +138,25 @@ impl DryRun {
         let Some(id) = self.overlay.find(OsStr::new(&log)) else {
             return Ok(false);
         };
-        let mut below = Losses::default();
-        below.count(&self.overlay.open(id)?, None)?;
-        Ok(below.last_offset.is_some_and(|end| end >= first))
+        let below = Counted::default().count(&self.overlay.open(id)?, None)?;
+        Ok(below.is_some_and(|(_, end)| end >= first))
     }
+}
+
+/// Whether files of the segment are there that a broker renames or deletes with its `.log`: indexes
+/// in use, or the snapshot at its base offset (`LogSegment.changeFileSuffixes`,
+/// `UnifiedLog.deleteProducerSnapshots`).
+fn has_live_parts(dir: &PartitionDir, name: &LogFileName) -> bool {
+    let LogFileKind::Log(base_offset) = name.kind else {
+        return false;
+    };
+    let is_snapshot = |file: &FileEntry| {
+        file.parsed.kind == LogFileKind::ProducerSnapshot(base_offset)
+            && file.parsed.state == FileState::Live
+    };
+    let mut orphans = orphan_indexes(dir, |base| has_swap(dir, base));
+    let has_log = dir.segments.iter().any(|it| it.base_offset == base_offset);
+    orphans.any(|(base, _)| base == base_offset) || !has_log && dir.files.iter().any(is_snapshot)
 }
 
 /// Whether a `.log` goes that was to be deleted, or was made by a compaction that had not come to

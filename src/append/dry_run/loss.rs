@@ -11,8 +11,9 @@ use crate::append::load_trace::{ENDS_BELOW_START, LoadTrace, SEGMENT_LOST, SPLIT
 use crate::append::loader::Checkpointed;
 use crate::format::file_name::LogFileKind;
 use crate::log;
-use crate::log::batches::{BatchWalk, Entry};
+use crate::log::extents::{Extent, for_each_extent};
 use crate::log::mapped_file::MappedFile;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
 use crate::state::ProducerStateEntry;
 
@@ -24,7 +25,7 @@ impl DryRun {
         checkpointed: Checkpointed,
         options: &DryRunOptions,
     ) -> Result<Vec<Gone>, log::Error> {
-        let (mut losses, mut gone) = (Losses::default(), Vec::new());
+        let (mut losses, mut gone) = (Counted::default(), Vec::new());
         let renamed = self.row.actions.iter();
         let names_before: HashMap<&str, &str> = renamed
             .filter_map(|action| Some((action.to.as_deref()?, action.file.as_str())))
@@ -32,6 +33,7 @@ impl DryRun {
         let kept = self
             .overlay
             .kept(|name| is_live_log(&name.to_string_lossy()));
+        let mut spans = std::mem::take(&mut self.row.lost_spans);
         for action in self.row.actions.iter().filter(|it| is_loss(it)) {
             let file = action.file.as_str();
             let before = names_before.get(file).unwrap_or(&file);
@@ -40,11 +42,15 @@ impl DryRun {
             if let Some(file) = self.overlay.open_original(name, from)?
                 && !file.is_empty()
             {
-                losses.count(&file, None)?;
+                let span = losses.count(&file, None)?;
+                if let Some((first, last)) = span {
+                    spans.add(first, last);
+                }
                 let file_name = name.to_owned();
                 gone.push(Gone { file_name, from });
             }
         }
+        self.row.lost_spans = spans;
         let trace = std::mem::take(&mut self.trace);
         let hidden = self.hidden(&trace, &mut losses)?;
         if let Some(last) = self.row.segments.last().filter(|_| hidden) {
@@ -52,16 +58,31 @@ impl DryRun {
             self.hidden = self.overlay.find(OsStr::new(&name));
         }
         if self.row.loads {
-            self.producers(dir, checkpointed, &trace, options, &mut losses)?;
+            let mut of_producers = Losses::default();
+            self.producers(dir, checkpointed, &trace, options, &mut of_producers)?;
+            self.row.losses = of_producers;
         }
-        self.row.loses_data = losses.records > 0 || losses.corrupt_batches > 0;
-        self.row.loses_producer_state = !losses.producers.is_empty();
-        self.row.losses = losses;
+        self.set_losses(losses);
+        self.row.loses_producer_state = !self.row.losses.producers.is_empty();
         self.warn(&trace, hidden);
         if self.row.loads {
             self.warn_of_missing_aborted(&trace)?;
         }
         Ok(gone)
+    }
+
+    /// Takes over what was counted.
+    pub(super) fn set_losses(&mut self, counted: Counted) {
+        let range = counted.range();
+        let losses = &mut self.row.losses;
+        losses.batches = counted.batches;
+        losses.records = counted.records;
+        losses.corrupt_batches = counted.corrupt_batches;
+        losses.other_bytes = counted.other_bytes;
+        losses.first_offset = range.map(|(first, _)| first);
+        losses.last_offset = range.map(|(_, last)| last);
+        self.row.loses_data = counted.records > 0 || counted.corrupt_batches > 0;
+        self.counted = counted;
     }
 
     /// Aborted transactions that no `.txnindex` has. Only where a segment is recovered are its rows
@@ -110,7 +131,7 @@ impl DryRun {
 
     /// Batches of the last segment that are at or above the log end: a broker looks for that from
     /// the last index entry on, and finds nothing where the entry is wrong.
-    fn hidden(&self, trace: &LoadTrace, losses: &mut Losses) -> Result<bool, log::Error> {
+    fn hidden(&self, trace: &LoadTrace, losses: &mut Counted) -> Result<bool, log::Error> {
         let (Some(end), Some(last)) = (self.row.log_end_offset, self.row.segments.last()) else {
             return Ok(false);
         };
@@ -240,56 +261,56 @@ fn is_loss(action: &Action) -> bool {
         }
 }
 
-impl Losses {
-    /// Counts what is in these bytes, of batches only those that reach `from_offset`.
+/// Losses as they are found, each batch counted once however many files have it.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    batches: u64,
+    pub(super) records: u64,
+    corrupt_batches: u64,
+    other_bytes: u64,
+    offsets: OffsetRanges,
+}
+
+impl Counted {
+    /// Counts what is in these bytes, of batches only those that reach `from_offset`; returns the
+    /// first and last offset of those that can be read.
     pub(super) fn count(
         &mut self,
         file: &MappedFile,
         from_offset: Option<i64>,
-    ) -> Result<(), log::Error> {
-        let mut walk = BatchWalk::new(file);
-        while let Some(entry) = walk.next_entry() {
-            let (first, last, records, is_valid) = match entry? {
-                Entry::Batch(batch) => {
-                    let header = batch.header;
-                    let records = u64::try_from(header.records_count()).unwrap_or(0);
-                    let (first, last) = (header.base_offset(), header.last_offset());
-                    (first, last, records, batch.is_valid()?)
-                }
-                Entry::Legacy(entry) => {
-                    let offset = entry.header.offset();
-                    (offset, offset, 1, entry.is_valid()?)
-                }
-                Entry::Damage(damage) => {
-                    self.other_bytes += damage.size_in_bytes;
-                    continue;
+    ) -> Result<Option<(i64, i64)>, log::Error> {
+        let mut span: Option<(i64, i64)> = None;
+        for_each_extent(file, true, |extent| {
+            let batch = match extent {
+                Extent::Batch(batch) => batch,
+                Extent::Damage { size_in_bytes } => {
+                    self.other_bytes += size_in_bytes;
+                    return Ok(());
                 }
             };
-            if from_offset.is_some_and(|from| last < from) {
-                continue;
+            if from_offset.is_some_and(|from| batch.last_offset < from) {
+                return Ok(());
             }
-            if !is_valid {
+            if !batch.is_valid {
                 self.corrupt_batches += 1;
-                continue;
+                return Ok(());
             }
-            self.batches += 1;
-            self.records += records;
-            self.first_offset = Some(self.first_offset.map_or(first, |it| it.min(first)));
-            self.last_offset = Some(self.last_offset.map_or(last, |it| it.max(last)));
-        }
-        Ok(())
+            let (first, last) = (batch.first_offset, batch.last_offset);
+            let (from, to) = span.unwrap_or((first, last));
+            span = Some((from.min(first), to.max(last)));
+            if self.offsets.add(first, last) {
+                self.batches += 1;
+                self.records += batch.records;
+            }
+            Ok::<_, log::Error>(())
+        })?;
+        Ok(span)
     }
 
-    /// Takes in what else is lost.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.batches += other.batches;
-        self.records += other.records;
-        self.corrupt_batches += other.corrupt_batches;
-        self.other_bytes += other.other_bytes;
-        self.first_offset = match (self.first_offset, other.first_offset) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        self.last_offset = self.last_offset.max(other.last_offset);
+    /// First and last offset of what was counted.
+    pub(super) fn range(&self) -> Option<(i64, i64)> {
+        let (first, _) = self.offsets.iter().next()?;
+        let (_, last) = self.offsets.iter().next_back()?;
+        Some((first, last))
     }
 }

@@ -24,6 +24,7 @@ pub use row::RecoverRow;
 
 pub use crate::log::overlay::INDEX_MEMORY;
 
+use self::loss::Counted;
 use self::row::{Action, LoadFailure, RecoverRow as Row, Start};
 use super::LogConfig;
 use super::error::{Error, LoadError};
@@ -83,6 +84,8 @@ pub struct DryRun {
     hidden: Option<FileId>,
     /// What was read.
     trace: LoadTrace,
+    /// The losses so far.
+    counted: Counted,
 }
 
 /// Plays a start through.
@@ -134,6 +137,7 @@ fn play(
         overlay: after_start,
         hidden: None,
         trace: LoadTrace::default(),
+        counted: Counted::default(),
     };
     if let Some(mut log) = log {
         let filled = run.fill(&mut log, checkpoints.high_watermark);

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::gone::GoneOffsets;
 use super::known::{Aborted, LeaderEpoch, Producer};
 use crate::log::broker_start::StartObstacle;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Change;
 
 /// How a broker starts: by `.kafka_cleanshutdown`.
@@ -114,6 +115,9 @@ pub struct RecoverRow {
     /// Whether the broker sets the directory aside and serves none of it; the warnings say so.
     #[serde(skip)]
     pub is_stray: bool,
+    /// Offsets of the parts of segments that are lost, with what was compacted away between them.
+    #[serde(skip)]
+    pub lost_spans: OffsetRanges,
 }
 
 /// Why a partition does not come up.

@@ -172,7 +172,9 @@ impl Overlay {
         let Some(id) = self.names.remove(from) else {
             return false;
         };
-        self.names.insert(to.to_owned(), id);
+        if let Some(replaced) = self.names.insert(to.to_owned(), id) {
+            self.note(replaced);
+        }
         if let Some(name) = self.last_names.get_mut(id.0) {
             to.clone_into(name);
         }

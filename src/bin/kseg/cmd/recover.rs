@@ -276,7 +276,7 @@ fn find_gone(
         }
     })?;
     for run in runs {
-        run.row.finish_gone();
+        run.row.finish_gone(args.start.is_some() || run.row.applies);
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ impl RecoverTable {
         let shown: Vec<&RecoverRow> = self
             .rows
             .iter()
-            .filter(|row| self.shows.all || self.decides(row) || is_touched(row))
+            .filter(|row| self.shows.all || self.decides(row) || is_touched(row) || row.is_gone())
             .collect();
         if shown.is_empty() {
             return Ok(());

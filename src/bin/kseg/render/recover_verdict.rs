@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use kseg::append::dry_run::RecoverRow;
 use kseg::append::dry_run::row::Start;
+use kseg::format::file_name::LogDirFileName;
+use kseg::format::internal_topic::InternalTopic;
 use kseg::log::broker_start::outage;
 use kseg::report::gaps::range;
 
@@ -69,19 +71,42 @@ impl<'a> Verdict<'a> {
         let warned = self.names(|row| !row.warnings.is_empty() || row.loses_producer_state);
         if warned.is_empty() {
             let start = self.picked.map(|it| format!(" {}", it.name()));
+            let unknown = self.not_known();
             let gone = if self.quick {
                 "; whether older batches can still be read was not looked at (--quick)"
+            } else if unknown.is_some() {
+                ", and nothing before its end is gone already"
             } else {
                 ", and nothing acknowledged is gone already"
             };
             let start = start.unwrap_or_default();
-            return format!("safe to start{start}: nothing is lost by it{gone}");
+            let unknown = unknown.unwrap_or_default();
+            return format!("safe to start{start}: nothing is lost by it{gone}{unknown}");
         }
         format!(
-            "{} loses no record, but read the warnings first: {}",
+            "{} loses no record, but read the warnings first: {}{}",
             self.starting(),
-            listed(&warned)
+            listed(&warned),
+            self.not_known().unwrap_or_default(),
         )
+    }
+
+    /// Of which partitions it is not known what had been acknowledged: nobody can say then whether
+    /// something is gone from the end.
+    fn not_known(&self) -> Option<String> {
+        let unknown = self.names(|row| {
+            let is_live = matches!(row.status, Some("live") | None);
+            let is_metadata = row.topic.as_deref() == Some(InternalTopic::ClusterMetadata.name());
+            is_live && !is_metadata && row.high_watermark_at_start.is_none()
+        });
+        (!unknown.is_empty()).then(|| {
+            let checkpoint = LogDirFileName::ReplicationOffsetCheckpoint;
+            format!(
+                "; what was acknowledged behind the log end is not known without a high watermark in \
+                 {checkpoint}: {}",
+                listed(&unknown)
+            )
+        })
     }
 
     /// What a start neither does nor mends.

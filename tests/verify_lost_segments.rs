@@ -106,6 +106,67 @@ fn a_log_that_was_emptied_is_not_compacted() {
     }
 }
 
+/// The log start of `trimmed-0` was set to 77, inside its first segment, and with it the first line
+/// of `leader-epoch-checkpoint`: below it nothing is missing.
+#[test]
+fn only_what_lies_behind_the_log_start_is_missing() {
+    let first = "trimmed-0/00000000000000000048";
+    let missing = |copied: &Copied| {
+        let alarms = copied.alarms(&[]);
+        let missing = alarms.iter().find(|row| row["kind"] == "segment-missing");
+        let missing = missing.unwrap_or_else(|| panic!("{alarms:#?}")).clone();
+        assert_eq!(missing["offset"], 77, "{missing:#}");
+        assert_eq!(missing["firstOffset"], 77, "{missing:#}");
+        assert_eq!(missing["lastOffset"], 96, "{missing:#}");
+        missing
+    };
+    let emptied = Copied::of("s06-retention/data");
+    fs::write(emptied.path(&format!("{first}.log")), []).unwrap();
+    missing(&emptied);
+
+    let set_aside = Copied::of("s06-retention/data");
+    for extension in ["log", "index", "timeindex", "txnindex", "snapshot"] {
+        let path = set_aside.path(&format!("{first}.{extension}"));
+        fs::rename(&path, format!("{}.deleted", path.display())).unwrap();
+    }
+    let told = missing(&set_aside);
+    let next = text(&told, "nextStep");
+    assert!(
+        next.contains("here as 00000000000000000048.log.deleted"),
+        "{next}"
+    );
+    // With the log start at the first segment that is left nothing is missing.
+    let starts = set_aside.path("log-start-offset-checkpoint");
+    fs::write(starts, "0\n2\nemptied 0 176\ntrimmed 0 97\n").unwrap();
+    let alarms = set_aside.alarms(&[]);
+    let missing = alarms.iter().find(|row| row["kind"] == "segment-missing");
+    assert_eq!(missing, None);
+
+    // A tiered log begins where its checkpoint says, in remote storage.
+    let tiered = Copied::of("s06-retention/data");
+    for extension in ["log", "index", "timeindex", "txnindex", "snapshot"] {
+        fs::remove_file(tiered.path(&format!("{first}.{extension}"))).unwrap();
+    }
+    fs::create_dir(tiered.path("remote-log-index-cache")).unwrap();
+    let alarms = tiered.alarms(&[]);
+    assert!(alarms.is_empty(), "{alarms:#?}");
+}
+
+/// Offsets between two segments of a compacted topic are none of the damage behind them.
+#[test]
+fn damage_at_the_front_of_a_segment_begins_there() {
+    let copied = Copied::of("s05-compacted/data");
+    let log = copied.path("compact-drop-0/00000000000000000283.log");
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&log, &bytes[..114]).unwrap();
+    let alarms = copied.alarms(&[]);
+    let torn = alarms.iter().find(|row| row["kind"] == "torn-tail");
+    let torn = torn.unwrap_or_else(|| panic!("{alarms:#?}"));
+    // The segment before it ends at 279.
+    assert_eq!(torn["offset"], 283, "{torn:#}");
+    assert_eq!(torn["lastOffset"], 359, "{torn:#}");
+}
+
 /// Gives the files of a segment, but for its snapshot, a suffix.
 fn rename_segment(copied: &Copied, segment: &str, suffix: &str) {
     for extension in ["log", "index", "timeindex", "txnindex"] {

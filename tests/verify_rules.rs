@@ -535,8 +535,11 @@ fn files_that_do_not_belong() {
     bad.finds_only("corrupt", "bad-file-name");
     let bad = LogDir::transactions().write("tx-0/partition.metadata", "version: 0\n");
     bad.finds_only("corrupt", "partition-metadata");
-    let bad = LogDir::transactions().write("tx-0/00000000000000000000.log.swap", "");
+    let bad = LogDir::transactions().write("tx-0/00000000000000000009.log.swap", "");
     bad.finds("notable", "interrupted-cleaner");
+    // It comes in the place of one that has records.
+    let bad = LogDir::transactions().write("tx-0/00000000000000000000.log.swap", "");
+    bad.finds("corrupt", "swap-loss");
     let bad = LogDir::transactions();
     fs::create_dir(bad.path("backup")).unwrap();
     bad.finds_only("corrupt", "foreign-directory");

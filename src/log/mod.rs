@@ -24,6 +24,7 @@ pub mod partition_walk;
 pub mod records;
 mod resync;
 pub mod segment_indexer;
+pub mod swap_files;
 
 pub use error::Error;
 pub use mapped_file::Io;

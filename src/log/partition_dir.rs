@@ -38,6 +38,8 @@ pub struct PartitionDir {
     pub is_whole: bool,
     /// The directory as it would be, if these are not the files on the disk.
     pub(super) overlay: Option<Arc<Overlay>>,
+    /// The directory on the disk that it would be made of at once, by new names alone.
+    placed_from: Option<Arc<PartitionDir>>,
     /// When the last file came, went or got another name, before it was listed.
     modified: Option<SystemTime>,
 }
@@ -123,8 +125,18 @@ impl PartitionDir {
             held: HeldFiles::default(),
             is_whole: true,
             overlay,
+            placed_from: None,
             modified: None,
         }
+    }
+
+    /// A directory in which files get other names or go, and nothing else happens. Whether a broker
+    /// is at work is asked of the one it is made from.
+    pub(super) fn of_placed(from: &Self, overlay: Overlay) -> Self {
+        let mut dir = Self::of_overlay(Arc::new(overlay));
+        dir.odd = from.odd.clone();
+        dir.placed_from = Some(Arc::new(from.clone()));
+        dir
     }
 
     /// Lists the directory and keeps its files open, so that all of them are of one moment,
@@ -255,6 +267,9 @@ impl PartitionDir {
     /// without it, as far as it was when it was listed. Never of a directory as it would be.
     #[must_use]
     pub fn has_gone_on(&self, read: Option<u64>) -> bool {
+        if let Some(from) = &self.placed_from {
+            return from.has_gone_on(None);
+        }
         let Some(last) = self.segments.last().filter(|_| self.is_on_disk()) else {
             return false;
         };
@@ -275,6 +290,9 @@ impl PartitionDir {
     /// then. Never of a directory as it would be.
     #[must_use]
     pub fn has_changed(&self) -> bool {
+        if let Some(from) = &self.placed_from {
+            return from.has_changed();
+        }
         let is_other = self.modified.is_some() && self.modified != modified(&self.path);
         self.is_on_disk() && (is_other || self.has_gone_on(None))
     }

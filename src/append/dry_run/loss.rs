@@ -15,6 +15,7 @@ use crate::log::extents::{Extent, for_each_extent};
 use crate::log::mapped_file::MappedFile;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
+use crate::log::swap_files::{LostBySwaps, Swaps};
 use crate::state::ProducerStateEntry;
 
 impl DryRun {
@@ -23,9 +24,17 @@ impl DryRun {
         &mut self,
         dir: &PartitionDir,
         checkpointed: Checkpointed,
+        is_compacted: bool,
         options: &DryRunOptions,
     ) -> Result<Vec<Gone>, log::Error> {
         let (mut losses, mut gone) = (Counted::default(), Vec::new());
+        let swaps = Swaps::of(dir, options.io, is_compacted, true)?;
+        if self.row.loads {
+            losses.count_replaced(swaps.lost());
+            for (first, last) in &swaps.lost().spans {
+                self.row.lost_spans.add(*first, *last);
+            }
+        }
         let renamed = self.row.actions.iter();
         let names_before: HashMap<&str, &str> = renamed
             .filter_map(|action| Some((action.to.as_deref()?, action.file.as_str())))
@@ -66,6 +75,9 @@ impl DryRun {
         self.row.loses_producer_state = !self.row.losses.producers.is_empty();
         self.warn(&trace, hidden);
         if self.row.loads {
+            self.warn_of_swaps(&swaps);
+        }
+        if self.row.loads {
             self.warn_of_missing_aborted(&trace)?;
         }
         Ok(gone)
@@ -83,6 +95,30 @@ impl DryRun {
         losses.last_offset = range.map(|(_, last)| last);
         self.row.loses_data = counted.records > 0 || counted.corrupt_batches > 0;
         self.counted = counted;
+    }
+
+    fn warn_of_swaps(&mut self, swaps: &Swaps) {
+        let lost = swaps.lost();
+        let ends = lost
+            .offsets
+            .iter()
+            .next()
+            .zip(lost.offsets.iter().next_back());
+        let Some((((first, _), (_, last)), reason)) = ends.zip(lost.reason) else {
+            return;
+        };
+        let it = match swaps.replaced() {
+            [base] => LogFileKind::Log(*base).to_string(),
+            _ => "the segments they take the place of".to_owned(),
+        };
+        let records = match lost.records {
+            1 => "1 record".to_owned(),
+            many => format!("{many} records"),
+        };
+        self.row.warnings.push(format!(
+            "the .swap files cost {records} of {it}, {first}..{last}: {reason}; move them \
+             out of the directory before the start, and it goes on with {it}"
+        ));
     }
 
     /// Aborted transactions that no `.txnindex` has. Only where a segment is recovered are its rows
@@ -305,6 +341,15 @@ impl Counted {
             Ok::<_, log::Error>(())
         })?;
         Ok(span)
+    }
+
+    /// Takes in what goes with segments that are replaced.
+    fn count_replaced(&mut self, lost: &LostBySwaps) {
+        for (first, last) in lost.offsets.iter() {
+            self.offsets.add(first, last);
+        }
+        self.batches += lost.batches;
+        self.records += lost.records;
     }
 
     /// First and last offset of what was counted.

@@ -6,24 +6,20 @@ use super::finding::{Finding, Severity};
 use super::index_findings::IndexContext;
 use super::kind::Kind;
 use super::start::{Start, does_not_load};
-use super::swaps::{Swaps, number};
+use super::swaps::of_swap;
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
 use crate::log::broker_start::{is_taken_for_stray, outage};
 use crate::log::odd_entry::{Odd, OddEffect, OddEntry};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::swap_files::{Swaps, has_suffix, number};
 use crate::log::{Error, Io};
 
 /// The largest segment a broker opens (`FileRecords`).
 const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 
 /// What the names alone say.
-pub(super) fn check_names(
-    dir: &PartitionDir,
-    start: &Start,
-    swaps: &Swaps,
-    found: &mut Vec<Finding>,
-) {
+pub(super) fn check_names(dir: &PartitionDir, swaps: &Swaps, found: &mut Vec<Finding>) {
     match dir.status() {
         Some(PartitionDirStatus::Live) | None => {}
         Some(status) => found.push(not_live(status)),
@@ -32,9 +28,6 @@ pub(super) fn check_names(
         found.extend(of_file(dir, file, swaps));
     }
     found.extend(dir.odd.iter().map(of_odd));
-    for (index, segment) in dir.segments.iter().enumerate() {
-        check_segment_files(dir, index, segment, start, found);
-    }
 }
 
 fn of_odd(entry: &OddEntry) -> Finding {
@@ -64,6 +57,13 @@ fn of_odd(entry: &OddEntry) -> Finding {
     }
 }
 
+/// What the names and sizes of the segments' files say.
+pub(super) fn check_segments(dir: &PartitionDir, start: &Start, found: &mut Vec<Finding>) {
+    for (index, segment) in dir.segments.iter().enumerate() {
+        check_segment_files(dir, index, segment, start, found);
+    }
+}
+
 fn not_live(status: &PartitionDirStatus) -> Finding {
     let action = match status {
         PartitionDirStatus::Live => "",
@@ -84,7 +84,9 @@ fn not_live(status: &PartitionDirStatus) -> Finding {
 }
 
 fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Finding> {
-    let finding = match (&file.parsed.state, &file.parsed.kind) {
+    let states = [FileState::Deleted, FileState::Cleaned, FileState::Swap];
+    let suffixed = states.into_iter().find(|it| has_suffix(file, *it));
+    let finding = match (suffixed.unwrap_or(file.parsed.state), &file.parsed.kind) {
         (FileState::Deleted, _) => Finding {
             broker_action: "deletes it at any start".to_owned(),
             ..Finding::new(
@@ -93,6 +95,7 @@ fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Findin
                 "waits for its deletion",
             )
         },
+        (FileState::Cleaned | FileState::Swap, _) if number(file).is_none() => no_number(file),
         (FileState::Cleaned, _) => Finding {
             broker_action: "deletes it at any start, with each .swap at or above its offset"
                 .to_owned(),
@@ -102,26 +105,14 @@ fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Findin
                 "the cleaner, or a split, was interrupted while it wrote this",
             )
         },
-        (FileState::Swap, _) => of_swap(dir, file, swaps),
-        (FileState::Live, LogFileKind::NotANumber(_)) => Finding {
-            broker_action: does_not_load(Some(if file.name().contains('.') {
-                "NumberFormatException"
-            } else {
-                "StringIndexOutOfBoundsException"
-            })),
-            next_step: Some("move it out of the directory".to_owned()),
-            ..Finding::new(
-                Severity::Corrupt,
-                Kind::BadFileName,
-                "a segment's file without an offset in its name",
-            )
-        },
+        (FileState::Swap, _) => of_swap(file, swaps),
+        (FileState::Live, LogFileKind::NotANumber(_)) => no_number(file),
         (
             FileState::Live,
             LogFileKind::OffsetIndex(base)
             | LogFileKind::TimeIndex(base)
             | LogFileKind::TransactionIndex(base),
-        ) if !has_segment(dir, *base) => Finding {
+        ) if !has_segment(dir, *base) && !is_kept(file, swaps) => Finding {
             segment_base_offset: Some(*base),
             broker_action: "deletes it at any start".to_owned(),
             ..Finding::new(
@@ -139,38 +130,32 @@ fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Findin
     })
 }
 
-/// A file of a segment that was to take the place of others.
-fn of_swap(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Finding {
-    let name = file.name();
-    let live = name.strip_suffix(FileState::Swap.suffix()).unwrap_or(&name);
-    let is_deleted = number(file).is_some_and(|offset| swaps.deletes(offset));
-    let broker_action = if is_deleted {
-        "deletes it at any start: a .cleaned at or below its offset is there".to_owned()
-    } else {
-        let replaced = swaps.replaces().map_or(Vec::new(), |range| {
-            let bases = dir.segments.iter().map(|it| it.base_offset);
-            let replaced = bases.filter(|base| range.contains(base));
-            replaced.map(LogFileKind::Log).collect()
-        });
-        let then = match replaced.as_slice() {
-            [] => "has it in use from then on".to_owned(),
-            [log] => format!("deletes {log} before, in whose place it comes"),
-            [first, .., last] => format!(
-                "deletes the {} segments from {first} to {last} before, in whose place such files \
-                 come",
-                replaced.len()
-            ),
-        };
-        format!("renames it to {live} at any start, and {then}")
-    };
+/// A name with a suffix of Kafka's (`LogFileUtils.offsetFromFileName`).
+fn no_number(file: &FileEntry) -> Finding {
     Finding {
-        broker_action,
+        broker_action: does_not_load(Some(if file.name().contains('.') {
+            "NumberFormatException"
+        } else {
+            "StringIndexOutOfBoundsException"
+        })),
+        next_step: Some("move it out of the directory".to_owned()),
         ..Finding::new(
-            Severity::Notable,
-            Kind::InterruptedCleaner,
-            "the cleaner, or a split, was interrupted before this took its place",
+            Severity::Corrupt,
+            Kind::BadFileName,
+            "a segment's file without an offset in its name",
         )
     }
+}
+
+/// Whether an index gets its `.log` by a `.swap` and stays.
+fn is_kept(file: &FileEntry, swaps: &Swaps) -> bool {
+    let is_it = |it: &FileEntry| it.file_name == file.file_name;
+    let placed = swaps.placed();
+    placed.is_some_and(|dir| dir.files.iter().any(is_it) && has_log_of(dir, file))
+}
+
+fn has_log_of(dir: &PartitionDir, file: &FileEntry) -> bool {
+    number(file).is_some_and(|base| has_segment(dir, base))
 }
 
 fn has_segment(dir: &PartitionDir, base: i64) -> bool {

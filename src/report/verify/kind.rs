@@ -179,6 +179,8 @@ kinds! {
         "a file whose name stops a broker";
     NotAFile "not-a-file" "section 15"
         "a link to nothing, or a directory, with a file's name";
+    SwapLoss "swap-loss" "section 15"
+        "records that a start removes for a .swap without them";
     InterruptedCleaner "interrupted-cleaner" "section 15"
         "files of a cleaner or split that was interrupted";
     DeletedFile "deleted-file" "section 15"

@@ -5,20 +5,22 @@ use std::thread;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::start::Start;
-use super::swaps::{Swaps, unfinished_from};
-use crate::format::file_name::{FileState, LogFileKind};
+use crate::format::file_name::{FileState, LogDirFileName, LogFileKind};
 use crate::format::internal_topic::InternalTopic;
 use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
 use crate::log::checkpoints::{SETTLING, is_recent};
+use crate::log::extents::{Extent, for_each_extent};
+use crate::log::log_dir::folder_above;
 use crate::log::mapped_file::MappedFile;
 use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
+use crate::log::swap_files::unfinished_from;
 use crate::log::{Error, Io};
 
 /// What the start does about it and what to do, of offsets that are in no segment.
 pub(super) fn next_step(dir: &PartitionDir, first: i64, last: i64) -> String {
-    let set_aside: Vec<_> = set_aside(dir)
-        .filter(|(base, _)| (first..=last).contains(base))
+    let set_aside: Vec<_> = set_aside_of(dir, first, last)
+        .into_iter()
         .map(|(base, file)| (LogFileKind::Log(base).to_string(), file.name()))
         .collect();
     match set_aside.as_slice() {
@@ -50,16 +52,50 @@ fn set_aside(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> {
     })
 }
 
+/// Those that may hold some of these offsets: the last one that begins before them, and the others
+/// that begin among them.
+fn set_aside_of(dir: &PartitionDir, first: i64, last: i64) -> Vec<(i64, &FileEntry)> {
+    let mut of_them: Vec<_> = set_aside(dir).filter(|(base, _)| *base <= last).collect();
+    of_them.sort_by_key(|(base, _)| *base);
+    of_them.dedup_by_key(|(base, _)| *base);
+    let before = of_them.partition_point(|(base, _)| *base < first);
+    let begins = of_them.get(before).is_some_and(|(base, _)| *base == first);
+    let live_before = dir.segments.partition_point(|it| it.base_offset <= first);
+    let live = live_before
+        .checked_sub(1)
+        .and_then(|it| dir.segments.get(it));
+    // A segment in use that begins behind it has what lies between.
+    let is_near = |base: i64| live.is_none_or(|live| live.base_offset < base);
+    let from = match before.checked_sub(1) {
+        Some(it) if !begins && of_them.get(it).is_some_and(|(base, _)| is_near(*base)) => it,
+        _ => before,
+    };
+    of_them.split_off(from)
+}
+
 /// The directory, and what else tells which segments it should have.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) dir: &'a PartitionDir,
     pub(super) io: Io,
-    pub(super) swaps: &'a Swaps,
     pub(super) start: &'a Start,
     /// From `log-start-offset-checkpoint`.
     pub(super) log_start: Option<i64>,
     pub(super) log_end: i64,
+}
+
+impl Around<'_> {
+    /// Whether the front of the log may lie in remote storage: a broker that has any keeps a
+    /// directory for the indexes of it (`RemoteIndexCache`), and no other log has a checkpointed
+    /// start of 0 (`LogManager.checkpointLogStartOffsetsInDir`).
+    fn may_be_tiered(&self) -> bool {
+        let has_cache = || {
+            let name = LogDirFileName::RemoteLogIndexCache.to_string();
+            folder_above(&self.dir.path).is_some_and(|above| above.join(name).is_dir())
+        };
+        self.log_start
+            .is_some_and(|begins| begins == 0 || has_cache())
+    }
 }
 
 /// Segments that are gone from the front or the end of the log, by the indexes they left or by the
@@ -75,20 +111,65 @@ pub(super) fn check_lost_logs(around: Around<'_>, found: &mut Vec<Finding>) -> R
     if !is_told {
         found.extend(by_leader_epochs(around)?);
     }
+    by_unfinished(around, found)
+}
+
+/// Segments that are here only as a compaction, or a split, that had not come to its end has made
+/// them: until that end the segments they were made from stay (`LocalLog.replaceSegments`).
+fn by_unfinished(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
+    let Around { dir, io, start, .. } = around;
+    for (base, file) in set_aside(dir).filter(|(_, file)| file.parsed.state != FileState::Deleted) {
+        let span = span_of(dir, file, io)?;
+        let Some((first, last)) = span.filter(|(_, last)| around.log_start <= Some(*last)) else {
+            continue;
+        };
+        let below = dir.segments.partition_point(|it| it.base_offset <= last);
+        let live = below.checked_sub(1).and_then(|it| dir.segments.get(it));
+        let is_here = match live.and_then(|live| Some((live.base_offset, dir.file(live.log)?))) {
+            None => false,
+            Some((base, _)) if base >= first => true,
+            Some((_, log)) => span_of(dir, log, io)?.is_some_and(|(_, end)| end >= first),
+        };
+        if !is_here {
+            let message = format!("these offsets are here as {} alone", file.name());
+            found.push(Finding {
+                offset: Some(first),
+                first_offset: Some(first),
+                last_offset: Some(last),
+                broker_action: "deletes it at any start, and goes on without them".to_owned(),
+                ..lost_log(dir, start, base, last, message)
+            });
+        }
+    }
     Ok(())
+}
+
+/// First and last offset of the batches of a `.log`, by their headers.
+fn span_of(dir: &PartitionDir, file: &FileEntry, io: Io) -> Result<Option<(i64, i64)>, Error> {
+    let Some(file) = dir.open_file(file, io)? else {
+        return Ok(None);
+    };
+    let mut span: Option<(i64, i64)> = None;
+    for_each_extent::<Error>(&file, false, |extent| {
+        if let Extent::Batch(batch) = extent {
+            let (first, last) = (batch.first_offset, batch.last_offset);
+            let (from, to) = span.unwrap_or((first, last));
+            span = Some((from.min(first), to.max(last)));
+        }
+        Ok(())
+    })?;
+    Ok(span)
 }
 
 fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
     let Around {
         dir,
-        swaps,
         start,
         log_end,
         log_start: log_start_checkpoint,
         ..
     } = around;
-    let orphans: Vec<(i64, &FileEntry)> =
-        orphan_indexes(dir, |base| swaps.restores(base)).collect();
+    let orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir, |_| false).collect();
     if orphans.is_empty() {
         return Ok(());
     }
@@ -129,8 +210,8 @@ fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error>
 }
 
 /// The log began where its first leader epoch does: the log start takes the first line along
-/// whenever it moves (`LeaderEpochFileCache.truncateFromStart`). Of a tiered log the checkpoint
-/// says where it starts, whatever is here (`LogManager.checkpointLogStartOffsetsInDir`).
+/// whenever it moves (`LeaderEpochFileCache.truncateFromStart`). Of a tiered log they say where it
+/// starts, whatever is here (`LogManager.checkpointLogStartOffsetsInDir`).
 fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
     let Around { dir, start, .. } = around;
     let first = dir.segments.first();
@@ -139,7 +220,7 @@ fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
     };
     // What lies below the start of a metadata log is in a snapshot.
     let is_metadata = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
-    if front == 0 || around.log_start.is_some() || is_metadata {
+    if front == 0 || is_metadata || around.may_be_tiered() {
         return Ok(None);
     }
     // A broker that deletes segments writes the line a moment later.
@@ -196,7 +277,7 @@ fn by_index(file: &FileEntry) -> String {
 
 fn lost_log(dir: &PartitionDir, start: &Start, base: i64, last: i64, message: String) -> Finding {
     let log = LogFileKind::Log(base);
-    let is_set_aside = set_aside(dir).any(|(it, _)| it == base);
+    let is_set_aside = !set_aside_of(dir, base, base).is_empty();
     // A crash may fall between the renames of one deletion.
     let severity = if is_set_aside && start.clean != Some(true) {
         Severity::AfterCrash

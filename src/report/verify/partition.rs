@@ -7,14 +7,18 @@ use std::thread;
 use super::batches::Depth;
 use super::coordinators::CoordinatorsKnow;
 use super::damage::Damaged;
+use super::files::check_names;
 use super::finding::{Finding, Severity};
+use super::kind::Kind;
 use super::parallel::{InOrder, Queue};
 use super::pass::Pass;
 use super::start::Start;
-use super::swaps::Swaps;
+use super::swaps::{check_swaps, settle};
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::records::DEFAULT_MAX_BATCH_BYTES;
+use crate::log::swap_files::Swaps;
 use crate::log::{Error, Io};
 use crate::report::filter::Filter;
 
@@ -109,31 +113,45 @@ pub fn verify_partition<E: From<Error>>(
         ..VerifySummary::default()
     };
     let path = dir.path.display().to_string();
+    let is_compacted = checkpoints.cleaner_offset.is_some();
+    let has_checksums = options.depth != Depth::Headers;
+    let swaps = Swaps::of(dir, options.io, is_compacted, has_checksums)?;
+    let listed = dir;
+    let dir = swaps.placed().unwrap_or(listed);
     let start = Start::of(dir, checkpoints)?;
     let recovers = |base: i64| {
         let behind = dir.segments.partition_point(|it| it.base_offset <= base);
         start.recovers(behind.saturating_sub(1))
     };
-    let swaps = Swaps::of(dir, options.io)?;
+    let mut tell = |finding: Finding| -> Result<(), E> {
+        if !wants(options, &finding) {
+            return Ok(());
+        }
+        summary.count(finding.severity);
+        emit(&Finding {
+            path: path.clone(),
+            topic: dir.topic().map(str::to_owned),
+            partition: dir.partition(),
+            ..finding
+        })
+    };
+    let mut of_names = Vec::new();
+    check_names(listed, &swaps, &mut of_names);
+    check_swaps(&swaps, &mut of_names);
+    of_names.into_iter().try_for_each(&mut tell)?;
     let mut damaged = Damaged::default();
+    let mut missing = Missing::default();
     let mut give = |finding: Finding| -> Result<(), E> {
         if damaged.explains(&finding) {
             return Ok(());
         }
         let finding = damaged.behind_cut(finding, recovers);
-        for finding in swaps.settle(finding) {
-            if !wants(options, &finding) {
-                continue;
-            }
-            summary.count(finding.severity);
-            emit(&Finding {
-                path: path.clone(),
-                topic: dir.topic().map(str::to_owned),
-                partition: dir.partition(),
-                ..finding
-            })?;
-        }
-        Ok(())
+        let finding = of_log(checkpoints.log_start_offset, finding);
+        let finding = finding.and_then(|it| settle(&swaps, it));
+        let Some(finding) = finding.filter(|it| missing.is_news(it)) else {
+            return Ok(());
+        };
+        tell(finding)
     };
     let threads = options.threads.unwrap_or_else(|| threads_for(dir));
     let queue = Queue::default();
@@ -147,7 +165,6 @@ pub fn verify_partition<E: From<Error>>(
             options,
             checkpoints,
             start,
-            swaps: &swaps,
             vanished: Vec::new(),
             out,
             passed: &mut passed,
@@ -165,6 +182,37 @@ fn threads_for(dir: &PartitionDir) -> usize {
         return 1;
     }
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The offsets that have been told as missing: several files may tell of the same.
+#[derive(Default)]
+struct Missing(OffsetRanges);
+
+impl Missing {
+    fn is_news(&mut self, finding: &Finding) -> bool {
+        let Some(first) = finding.first_offset else {
+            return true;
+        };
+        let last = finding.last_offset.unwrap_or(i64::MAX);
+        finding.kind != Kind::SegmentMissing || self.0.add(first, last)
+    }
+}
+
+/// Of missing segments only what lies in the log is missing: what is below its checkpointed start
+/// had been given up.
+fn of_log(log_start: Option<i64>, finding: Finding) -> Option<Finding> {
+    let Some((log_start, first)) = log_start.zip(finding.first_offset) else {
+        return Some(finding);
+    };
+    if finding.kind != Kind::SegmentMissing || first >= log_start {
+        return Some(finding);
+    }
+    let is_in_log = finding.last_offset.is_none_or(|last| last >= log_start);
+    is_in_log.then_some(Finding {
+        offset: Some(log_start),
+        first_offset: Some(log_start),
+        ..finding
+    })
 }
 
 /// Findings without a producer or offset pass only where none is asked for.

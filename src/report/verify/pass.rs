@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::batches::SegmentContext;
 use super::damage::{Damaged, DamagedSegment, of_damage};
-use super::files::{check_names, check_partition_metadata, check_txn_index};
+use super::files::{check_partition_metadata, check_segments, check_txn_index};
 use super::finding::Finding;
 use super::folds::Folds;
 use super::index_findings::{IndexContext, suspect_log};
@@ -24,7 +24,6 @@ use super::sequences::{Compaction, of_gap};
 use super::snapshots::{LogEnds, SnapshotCheck};
 use super::stable_offsets::StableOffsetCheck;
 use super::start::Start;
-use super::swaps::Swaps;
 use super::transactions::{of_aborted, of_open};
 use crate::format::internal_topic::InternalTopic;
 use crate::log::batches::{BatchWalk, Entry};
@@ -51,11 +50,11 @@ pub(super) struct Walked {
 }
 
 pub(super) struct Pass<'p, P, G> {
+    /// The directory as a start has it, `.swap` files in place.
     pub(super) dir: &'p PartitionDir,
     pub(super) options: &'p VerifyOptions,
     pub(super) checkpoints: CheckpointedOffsets,
     pub(super) start: Start,
-    pub(super) swaps: &'p Swaps,
     /// Base offsets of segments that were deleted since they were listed.
     pub(super) vanished: Vec<i64>,
     pub(super) out: InOrder<'p>,
@@ -143,7 +142,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     fn directory(&self) -> Result<Vec<Finding>, Error> {
         let (dir, io) = (self.dir, self.options.io);
         let mut found = Vec::new();
-        check_names(dir, &self.start, self.swaps, &mut found);
+        check_segments(dir, &self.start, &mut found);
         check_partition_metadata(dir, io, &mut found)?;
         if dir.topic() == Some(InternalTopic::ClusterMetadata.name()) {
             check_kraft_snapshots(dir, io, &mut found)?;
@@ -349,7 +348,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                     self.out.submit(stretch(from, position));
                     from = position + damage.size_in_bytes;
                     let behind = Resume::find(opened, &searched, from, next_base)?;
-                    let next_offset = folds.gaps.next_offset();
+                    // What is missing between this segment and the one before is told apart.
+                    let next_offset = folds.gaps.next_offset().max(segment.base);
                     let finding = of_damage(damage, &self.start, &place, next_offset, behind);
                     folds.found.push(finding);
                 }
@@ -382,7 +382,6 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         Around {
             dir: self.dir,
             io: self.options.io,
-            swaps: self.swaps,
             start: &self.start,
             log_start: self.checkpoints.log_start_offset,
             log_end,
@@ -447,22 +446,11 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         if let Some(last) = dir.segments.last().filter(|_| dir.is_whole) {
             let fold = transactions.fold;
             let ends = LogEnds { log_start, log_end };
-            let loaded_end = self.swaps.log_end(log_end);
-            let loaded = LogEnds {
-                log_start,
-                log_end: loaded_end,
-            };
-            self.checkpoints(loaded, last.base_offset, &mut found);
+            self.checkpoints(ends, last.base_offset, &mut found);
             let is_compacted = compaction.is_seen();
             snapshots.finish(ends, fold.manager(), is_compacted, &self.start, &mut found)?;
             let mut of_epochs = Vec::new();
-            epochs.finish(
-                dir,
-                io,
-                (log_start, loaded_end),
-                &self.start,
-                &mut of_epochs,
-            )?;
+            epochs.finish(dir, io, (log_start, log_end), &self.start, &mut of_epochs)?;
             let is_old =
                 !of_epochs.is_empty() && self.is_live() && dir.has_gone_on(Some(walked_bytes));
             if !is_old {

@@ -1,7 +1,7 @@
 //! `.swap` files: what `recover` and `verify` say of them, held against what a start leaves.
 //!
-//! `LogLoader.load` computes no checksum of a `.swap` and finds its end from the last index entry on.
-//! It deletes what lies in the offsets of the `.swap` files, gives them their names, and goes on.
+//! `LogLoader.load` computes no checksum of a `.swap` and finds its end by sizes alone. It deletes
+//! what lies in the offsets of the `.swap` files, gives them their names, and goes on.
 
 #![allow(
     clippy::unwrap_used,

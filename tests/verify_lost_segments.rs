@@ -152,6 +152,34 @@ fn only_what_lies_behind_the_log_start_is_missing() {
     assert!(alarms.is_empty(), "{alarms:#?}");
 }
 
+/// A start begins a log without segments at its checkpointed start, and its high watermark is the
+/// end of that (`LogLoader.recoverLog`).
+#[test]
+fn a_log_that_lost_all_its_segments_had_records() {
+    for is_clean in [true, false] {
+        let copied = Copied::transactions();
+        for file in fs::read_dir(copied.path("tx-1")).unwrap() {
+            let path = file.unwrap().path();
+            if path
+                .file_name()
+                .is_some_and(|it| it != "partition.metadata")
+            {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        if !is_clean {
+            fs::remove_file(copied.path(".kafka_cleanshutdown")).unwrap();
+        }
+        let alarms = copied.alarms(&[]);
+        let past_end = alarms
+            .iter()
+            .find(|row| row["kind"] == "high-watermark-past-end");
+        let past_end = past_end.unwrap_or_else(|| panic!("{alarms:#?}"));
+        assert_eq!(past_end["partition"], 1);
+        assert_eq!(past_end["offset"], 173);
+    }
+}
+
 /// Offsets between two segments of a compacted topic are none of the damage behind them.
 #[test]
 fn damage_at_the_front_of_a_segment_begins_there() {

@@ -1,6 +1,7 @@
 //! The pass over one partition: the walk that feeds the folds and hands stretches to the threads.
 
 use std::sync::Arc;
+use std::thread;
 
 use super::batches::SegmentContext;
 use super::damage::{Damaged, DamagedSegment, of_damage};
@@ -27,7 +28,7 @@ use super::start::Start;
 use super::transactions::{of_aborted, of_open};
 use crate::format::internal_topic::InternalTopic;
 use crate::log::batches::{BatchWalk, Entry};
-use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_again};
+use crate::log::checkpoints::{CheckpointedOffsets, SETTLING, checkpoints_again};
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{OpenSegment, SegmentAt, open_segment};
 use crate::log::{Error, Io};
@@ -195,6 +196,15 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     /// Whether a broker may be at work here.
     fn is_live(&self) -> bool {
         self.start.clean != Some(true)
+    }
+
+    /// Whether a log without segments is none that a broker begins anew at the moment
+    /// (`LocalLog.truncateFullyAndStartAt`).
+    fn stays_empty(&self) -> bool {
+        if self.is_live() {
+            thread::sleep(SETTLING);
+        }
+        !self.dir.has_changed()
     }
 
     fn is_vanished(&self, finding: &Finding) -> bool {
@@ -441,6 +451,12 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         found.extend(compaction.finding());
         if dir.is_whole {
             check_lost_logs(self.around(log_end), &mut found)?;
+        }
+        if dir.segments.is_empty() && self.stays_empty() {
+            // A start makes one where the log is said to begin (`LogLoader.recoverLog`).
+            let log_start = self.checkpoints.log_start_offset.unwrap_or(0);
+            let log_end = log_start;
+            self.checkpoints(LogEnds { log_start, log_end }, log_start, &mut found);
         }
         // Of a single segment, the end of a transaction may lie in the next one, and so on.
         if let Some(last) = dir.segments.last().filter(|_| dir.is_whole) {

@@ -269,9 +269,15 @@ fn with_leftover(case: &Leftover) -> tempfile::TempDir {
     write_checkpoint(data.path(), start_checkpoint, "tx 1", case.log_start);
     let mark_checkpoint = "replication-offset-checkpoint";
     write_checkpoint(data.path(), mark_checkpoint, "tx 1", case.high_watermark);
-    let log = partition.join(log_name(case));
-    let renamed = format!("{}.{}", log_name(case), case.suffix);
-    fs::rename(&log, partition.join(renamed)).unwrap();
+    // All files of a segment get the suffix (`LogSegment.changeFileSuffixes`).
+    for extension in ["log", "index", "timeindex", "txnindex"] {
+        let name = format!("{:020}.{extension}", BASES[case.segment]);
+        let file = partition.join(&name);
+        if file.exists() {
+            let renamed = format!("{name}.{}", case.suffix);
+            fs::rename(&file, partition.join(renamed)).unwrap();
+        }
+    }
     data
 }
 

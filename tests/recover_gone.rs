@@ -223,6 +223,28 @@ fn a_deleted_log_of_a_compacted_topic_may_be_the_last_copy() {
     assert_eq!(due(&run)["losesData"], false, "{}", run.table);
 }
 
+/// A broker that truncates renames the indexes too, and what it cuts off is not acknowledged.
+#[test]
+fn a_deleted_log_behind_the_end_with_its_indexes_is_the_last_copy() {
+    for (extensions, is_lost) in [
+        (&["log"][..], true),
+        (&["log", "index", "timeindex"], false),
+    ] {
+        let data = copy_of("s07-killed/data");
+        let partition = data.path().join("crash-idem-0");
+        for extension in extensions {
+            let path = partition.join(format!("00000000000000000092.{extension}"));
+            fs::rename(&path, format!("{}.deleted", path.display())).unwrap();
+        }
+        // Nothing of it was acknowledged.
+        let marks = data.path().join("replication-offset-checkpoint");
+        fs::write(marks, "0\n1\ncrash-idem 0 92\n").unwrap();
+        let run = recover(&[partition.as_os_str()]);
+        assert_eq!(due(&run)["losesData"], is_lost, "{}", run.table);
+        assert_eq!(run.status, Some(i32::from(is_lost)), "{}", run.table);
+    }
+}
+
 /// A compressed wrapper of magic 1 has the offset of its last message: 75 in front of this segment.
 #[test]
 fn losses_begin_at_the_first_message_of_a_wrapper() {

@@ -119,10 +119,11 @@ impl DryRun {
         (first, last): (i64, i64),
         known: KnownRange,
     ) -> Result<bool, log::Error> {
-        if name.state == FileState::Deleted {
+        // A broker renames the indexes with it.
+        if name.state == FileState::Deleted && !has_indexes(dir, name) {
             let end = self.row.log_end_offset.unwrap_or(i64::MIN);
             let is_cut_off = first >= end && first >= known.acknowledged_end;
-            let is_cleaned = first < known.cleaned_end && !has_live_parts(dir, name);
+            let is_cleaned = first < known.cleaned_end && !has_snapshot(dir, name);
             if is_cut_off || is_cleaned {
                 return Ok(true);
             }
@@ -143,10 +144,15 @@ impl DryRun {
     }
 }
 
-/// Whether files of the segment are there that a broker renames or deletes with its `.log`: indexes
-/// in use, or the snapshot at its base offset (`LogSegment.changeFileSuffixes`,
-/// `UnifiedLog.deleteProducerSnapshots`).
-fn has_live_parts(dir: &PartitionDir, name: &LogFileName) -> bool {
+/// Whether indexes of the segment are in use without it (`LogSegment.changeFileSuffixes`).
+fn has_indexes(dir: &PartitionDir, name: &LogFileName) -> bool {
+    let mut orphans = orphan_indexes(dir, |base| has_swap(dir, base));
+    orphans.any(|(base, _)| name.kind == LogFileKind::Log(base))
+}
+
+/// Whether the snapshot is there that a broker deletes with the segment
+/// (`UnifiedLog.deleteProducerSnapshots`), and not another segment of its base offset.
+fn has_snapshot(dir: &PartitionDir, name: &LogFileName) -> bool {
     let LogFileKind::Log(base_offset) = name.kind else {
         return false;
     };
@@ -154,9 +160,8 @@ fn has_live_parts(dir: &PartitionDir, name: &LogFileName) -> bool {
         file.parsed.kind == LogFileKind::ProducerSnapshot(base_offset)
             && file.parsed.state == FileState::Live
     };
-    let mut orphans = orphan_indexes(dir, |base| has_swap(dir, base));
     let has_log = dir.segments.iter().any(|it| it.base_offset == base_offset);
-    orphans.any(|(base, _)| base == base_offset) || !has_log && dir.files.iter().any(is_snapshot)
+    !has_log && dir.files.iter().any(is_snapshot)
 }
 
 /// Whether a `.log` goes that was to be deleted, or was made by a compaction that had not come to

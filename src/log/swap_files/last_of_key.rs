@@ -38,20 +38,16 @@ pub(super) fn last_of_key(
     (listed, placed): (&PartitionDir, &PartitionDir),
     io: Io,
 ) -> Result<Vec<Taken>, Error> {
-    let aborted = aborted(listed, io)?;
+    let aborted = Aborted::of(listed, io)?;
     let hasher = RandomState::new();
     let mut unpacker = Unpacker::new(DEFAULT_MAX_BATCH_BYTES);
     let mut taken: Vec<Taken> = Vec::new();
     let is_wanted = |first, last| taken_out.contains(first, last);
     for log in replaced {
         for_each_record(log, &mut unpacker, is_wanted, |of, record| {
-            let is_aborted = of.producer_id.is_some_and(|id| {
-                let mut rows = aborted.iter();
-                rows.any(|row| {
-                    let offsets = row.first_offset()..=row.last_offset();
-                    row.producer_id() == id && offsets.contains(&record.offset)
-                })
-            });
+            let is_aborted = of
+                .producer_id
+                .is_some_and(|id| aborted.has(id, record.offset));
             if let Some(key) = record.key
                 && record.value.is_some()
                 && !is_aborted
@@ -151,14 +147,31 @@ fn for_each_record(
     Ok(())
 }
 
-/// The aborted transactions that the indexes in use know.
-fn aborted(dir: &PartitionDir, io: Io) -> Result<Vec<AbortedTxn>, Error> {
-    let mut aborted = Vec::new();
-    let indexes = dir.segments.iter().filter_map(|it| dir.file(it.txn_index?));
-    for index in indexes {
-        if let Some(file) = dir.open_file(index, io)? {
-            aborted.extend_from_slice(AbortedTxnRows::decode(&file.read_all()?).rows());
+/// The aborted transactions that the indexes in use know: of each producer by last offset.
+struct Aborted(HashMap<i64, Vec<AbortedTxn>>);
+
+impl Aborted {
+    fn of(dir: &PartitionDir, io: Io) -> Result<Self, Error> {
+        let mut aborted: HashMap<i64, Vec<AbortedTxn>> = HashMap::new();
+        let indexes = dir.segments.iter().filter_map(|it| dir.file(it.txn_index?));
+        for index in indexes {
+            if let Some(file) = dir.open_file(index, io)? {
+                for row in AbortedTxnRows::decode(&file.read_all()?).rows() {
+                    aborted.entry(row.producer_id()).or_default().push(*row);
+                }
+            }
         }
+        for rows in aborted.values_mut() {
+            rows.sort_by_key(AbortedTxn::last_offset);
+        }
+        Ok(Self(aborted))
     }
-    Ok(aborted)
+
+    /// Whether a producer's record at `offset` is of an aborted transaction. Its transactions come
+    /// one after another, so that the first one that ends behind the offset decides.
+    fn has(&self, producer_id: i64, offset: i64) -> bool {
+        let rows = self.0.get(&producer_id).map_or(&[][..], Vec::as_slice);
+        let at = rows.partition_point(|row| row.last_offset() < offset);
+        rows.get(at).is_some_and(|row| row.first_offset() <= offset)
+    }
 }

@@ -47,6 +47,26 @@ pub fn folder_above(path: &Path) -> Option<PathBuf> {
     Some(fs::canonicalize(path).ok()?.parent()?.to_owned())
 }
 
+/// Whether the broker of a partition directory has left the mark of a clean stop beside it; `None`
+/// if nothing else of a log directory lies there.
+#[must_use]
+pub fn stopped_cleanly(partition: &Path) -> Option<bool> {
+    let above = folder_above(partition)?;
+    let has = |name: &LogDirFileName| above.join(name.to_string()).exists();
+    if has(&LogDirFileName::CleanShutdown) {
+        return Some(true);
+    }
+    let is_log_dir = [
+        LogDirFileName::MetaProperties,
+        LogDirFileName::RecoveryPointOffsetCheckpoint,
+        LogDirFileName::LogStartOffsetCheckpoint,
+        LogDirFileName::ReplicationOffsetCheckpoint,
+    ]
+    .iter()
+    .any(has);
+    is_log_dir.then_some(false)
+}
+
 impl LogPath {
     /// Looks what is at `path`.
     ///

@@ -14,6 +14,7 @@ mod held_files;
 mod held_indexes;
 pub mod log_dir;
 pub mod log_input_stream;
+pub mod lost_front;
 pub mod mapped_file;
 pub mod odd_entry;
 pub mod offset_ranges;

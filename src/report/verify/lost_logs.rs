@@ -5,13 +5,10 @@ use std::thread;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::start::Start;
-use crate::format::file_name::{FileState, LogDirFileName, LogFileKind};
-use crate::format::internal_topic::InternalTopic;
-use crate::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
-use crate::log::checkpoints::{SETTLING, is_recent};
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::log::checkpoints::SETTLING;
 use crate::log::extents::{Extent, for_each_extent};
-use crate::log::log_dir::folder_above;
-use crate::log::mapped_file::MappedFile;
+use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
 use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::swap_files::unfinished_from;
@@ -84,20 +81,6 @@ pub(super) struct Around<'a> {
     pub(super) log_end: i64,
 }
 
-impl Around<'_> {
-    /// Whether the front of the log may lie in remote storage: a broker that has any keeps a
-    /// directory for the indexes of it (`RemoteIndexCache`), and no other log has a checkpointed
-    /// start of 0 (`LogManager.checkpointLogStartOffsetsInDir`).
-    fn may_be_tiered(&self) -> bool {
-        let has_cache = || {
-            let name = LogDirFileName::RemoteLogIndexCache.to_string();
-            folder_above(&self.dir.path).is_some_and(|above| above.join(name).is_dir())
-        };
-        self.log_start
-            .is_some_and(|begins| begins == 0 || has_cache())
-    }
-}
-
 /// Segments that are gone from the front or the end of the log, by the indexes they left or by the
 /// leader epochs; those between others leave a hole.
 ///
@@ -167,7 +150,7 @@ fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error>
         start,
         log_end,
         log_start: log_start_checkpoint,
-        ..
+        io,
     } = around;
     let orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir, |_| false).collect();
     if orphans.is_empty() {
@@ -188,7 +171,7 @@ fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error>
         let lost = lowest(&|base| base < front).filter(|_| !was_set);
         // It was set to where the log begins, if the first leader epoch was moved there.
         let lost = match lost {
-            Some(lost) if first_epoch_start(around)? != Some(front) => Some(lost),
+            Some(lost) if first_epoch_start(dir, io)? != Some(front) => Some(lost),
             _ => None,
         };
         found.extend(lost.map(|(base, file)| Finding {
@@ -209,25 +192,12 @@ fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error>
     Ok(())
 }
 
-/// The log began where its first leader epoch does: the log start takes the first line along
-/// whenever it moves (`LeaderEpochFileCache.truncateFromStart`). Of a tiered log they say where it
-/// starts, whatever is here (`LogManager.checkpointLogStartOffsetsInDir`).
 fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
     let Around { dir, start, .. } = around;
-    let first = dir.segments.first();
-    let Some((front, clean)) = first.map(|it| it.base_offset).zip(start.clean) else {
+    let Some(front) = dir.segments.first().map(|it| it.base_offset) else {
         return Ok(None);
     };
-    // What lies below the start of a metadata log is in a snapshot.
-    let is_metadata = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
-    if front == 0 || is_metadata || around.may_be_tiered() {
-        return Ok(None);
-    }
-    // A broker that deletes segments writes the line a moment later.
-    if !clean && is_recent(&dir.path) {
-        return Ok(None);
-    }
-    let Some(began) = first_epoch_start(around)?.filter(|began| *began < front) else {
+    let Some(began) = start_by_leader_epochs(dir, around.log_start, around.io)? else {
         return Ok(None);
     };
     Ok(Some(Finding {
@@ -236,7 +206,7 @@ fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
         next_offset: Some(front),
         broker_action: format!("any start begins the log at {front}, and so do consumers"),
         reason: Some("leader-epoch-checkpoint"),
-        severity: if clean {
+        severity: if start.clean == Some(true) {
             Severity::Corrupt
         } else {
             Severity::AfterCrash
@@ -247,25 +217,6 @@ fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
         ),
         ..lost_log(dir, start, began, front.saturating_sub(1), String::new())
     }))
-}
-
-fn first_epoch_start(around: Around<'_>) -> Result<Option<i64>, Error> {
-    let Around { dir, io, .. } = around;
-    let is_checkpoint = |file: &&FileEntry| {
-        file.parsed.kind == LogFileKind::LeaderEpochCheckpoint
-            && file.parsed.state == FileState::Live
-    };
-    let Some(file) = dir.files.iter().find(is_checkpoint) else {
-        return Ok(None);
-    };
-    // The one that is held open may have been replaced.
-    let bytes = match MappedFile::open(&dir.file_path(file), io) {
-        Ok(file) => file.read_all()?.into_owned(),
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let lines = LeaderEpochCheckpoint::decode(&bytes).ok();
-    Ok(lines.and_then(|it| it.entries.first().map(|line| line.start_offset)))
 }
 
 fn by_index(file: &FileEntry) -> String {

@@ -3,14 +3,11 @@
 //! Decides `LogLoader.recoverLog` and `LogManager.loadLogs`: with `.kafka_cleanshutdown` nothing is
 //! recovered; without it the segments from the one that contains the recovery point on are.
 
-use std::path::Path;
-
 use super::finding::Severity;
-use crate::format::file_name::LogDirFileName;
 use crate::log::Error;
 use crate::log::broker_start::outage;
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::log_dir::folder_above;
+use crate::log::log_dir::stopped_cleanly;
 use crate::log::partition_dir::PartitionDir;
 
 /// What decides about the start of one partition.
@@ -45,7 +42,7 @@ impl Start {
             all.partition_point(|segment| segment.base_offset < first.base_offset)
         });
         Ok(Self {
-            clean: clean_shutdown_above(&dir.path),
+            clean: stopped_cleanly(&dir.path),
             recovery_point,
             floor: floor.saturating_sub(1),
             segments: all.len(),
@@ -119,23 +116,4 @@ pub(super) fn not_loaded(uncaught: Option<&str>) -> String {
     let outage = outage(uncaught.is_some());
     let with = uncaught.map_or_else(String::new, |exception| format!(" ({exception})"));
     format!("the partition does not load, and {outage}{with}: all its partitions are down")
-}
-
-/// Whether `.kafka_cleanshutdown` lies beside the partition directory; `None` if nothing else of a
-/// log directory does.
-fn clean_shutdown_above(path: &Path) -> Option<bool> {
-    let above = folder_above(path)?;
-    let has = |name: &LogDirFileName| above.join(name.to_string()).exists();
-    if has(&LogDirFileName::CleanShutdown) {
-        return Some(true);
-    }
-    let is_log_dir = [
-        LogDirFileName::MetaProperties,
-        LogDirFileName::RecoveryPointOffsetCheckpoint,
-        LogDirFileName::LogStartOffsetCheckpoint,
-        LogDirFileName::ReplicationOffsetCheckpoint,
-    ]
-    .iter()
-    .any(has);
-    is_log_dir.then_some(false)
 }

@@ -7,28 +7,47 @@ use std::thread;
 use super::finding::{Detail, Finding, GapClass};
 use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
-use crate::log::Error;
 use crate::log::checkpoints::{SETTLING, high_watermark_past_end};
+use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
 use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
+use crate::log::{Error, Io};
 use crate::report::partition_state::snapshot_files;
 
 /// The first offset of segments that are gone from the front of a log, though its start was not
-/// set behind them, and what is left of them. A snapshot alone tells nothing: one of a clean stop
+/// set behind them, and what tells of them. A snapshot alone tells nothing: one of a clean stop
 /// lies in the middle of a segment, and outlives it (`UnifiedLog.deleteProducerSnapshots`).
-pub(super) fn lost_front(
+fn lost_front(
     dir: &PartitionDir,
     witnesses: Witnesses<'_>,
     log_start_checkpoint: Option<i64>,
-) -> Option<(i64, Witness)> {
-    let front = dir.segments.first()?.base_offset;
+    io: Io,
+) -> Result<Option<(i64, Witness)>, Error> {
+    let Some(front) = dir.segments.first().map(|it| it.base_offset) else {
+        return Ok(None);
+    };
     let before = 0..front;
-    if !dir.is_whole || !has_orphans(dir, witnesses, &before) {
-        return None;
+    if !dir.is_whole || front <= log_start_checkpoint.unwrap_or(0) {
+        return Ok(None);
     }
-    let witness = witnesses.of_lost_segment(&before)?;
-    let first = witness.base_offset.max(log_start_checkpoint.unwrap_or(0));
-    (first < front).then_some((first, witness))
+    let began = start_by_leader_epochs(dir, log_start_checkpoint, io)?;
+    // The start was set to where the log begins, if the first leader epoch was moved there.
+    let has_orphans = has_orphans(dir, witnesses, &before)
+        && (began.is_some() || first_epoch_start(dir, io)? != Some(front));
+    let left = has_orphans.then(|| witnesses.of_lost_segment(&before));
+    let left = left.flatten();
+    Ok(match (began, left) {
+        (Some(began), left) => {
+            let set_aside = witnesses.set_aside_from(began..front);
+            let witness = set_aside.or(left).unwrap_or(Witness::LEADER_EPOCHS);
+            Some((began, witness))
+        }
+        (None, Some(left)) => {
+            let first = left.base_offset.max(log_start_checkpoint.unwrap_or(0));
+            (first < front).then_some((first, left))
+        }
+        (None, None) => None,
+    })
 }
 
 /// Whether indexes without their `.log` are there and stay.
@@ -44,6 +63,16 @@ fn has_orphans(dir: &PartitionDir, witnesses: Witnesses<'_>, offsets: &Range<i64
 }
 
 impl Offsets<'_> {
+    /// Looks whether segments are gone from the front.
+    ///
+    /// # Errors
+    /// If a file that may tell of them cannot be read.
+    pub(super) fn find_lost_front(&mut self) -> Result<(), Error> {
+        let log_start = self.checkpoints.log_start_offset;
+        self.lost_front = lost_front(self.dir, self.witnesses, log_start, self.io)?;
+        Ok(())
+    }
+
     /// Tells what lies before the log, and apart from it what should not.
     pub(super) fn before_log(&self, found: &mut Vec<Finding>) {
         // A checkpointed log start below the first segment proves nothing: a broker writes the
@@ -74,27 +103,35 @@ impl Offsets<'_> {
     /// Tells what was behind the last batch, in a log that has been walked to its end. One that has
     /// gone on since may just have been cut: its other files are of another moment.
     pub(super) fn behind_log(&self, found: &mut Vec<Finding>) -> Result<(), Error> {
-        let told = self.told_behind(found.last())?;
-        found.extend(told.filter(|_| !self.dir.has_changed()));
+        let Some(last) = self.dir.segments.len().checked_sub(1) else {
+            return Ok(());
+        };
+        let is_end = |it: &&mut Finding| it.segment == Some(last) && it.class.is_damage();
+        // Damage at the end has its own say, as far as its header can be read.
+        let damage = found.last_mut().filter(is_end);
+        let first = match &damage {
+            Some(damage) => damage.last_offset.map_or(self.next_offset, |damaged| {
+                damaged.saturating_add(1).max(self.next_offset)
+            }),
+            None => self.next_offset,
+        };
+        let Some(told) = self.told_behind(last, first)? else {
+            return Ok(());
+        };
+        if self.dir.has_changed() {
+            return Ok(());
+        }
+        let nameless = damage.filter(|it| it.last_offset.is_none());
+        match nameless.map(|damage| end_with(damage, told)) {
+            Some(rest) => found.extend(rest),
+            None => found.push(told),
+        }
         Ok(())
     }
 
-    /// What files tell of offsets behind the last batch; `before` is what is found last.
-    fn told_behind(&self, before: Option<&Finding>) -> Result<Option<Finding>, Error> {
+    /// What files tell of offsets from `first` on, which is behind the last batch.
+    fn told_behind(&self, last: usize, first: i64) -> Result<Option<Finding>, Error> {
         let dir = self.dir;
-        let Some(last) = dir.segments.len().checked_sub(1) else {
-            return Ok(None);
-        };
-        let first = match before {
-            // Damage at the end has its own say, as far as its header can be read.
-            Some(damage) if damage.segment == Some(last) && damage.class.is_damage() => {
-                match damage.last_offset {
-                    Some(damaged) => damaged.saturating_add(1),
-                    None => return Ok(None),
-                }
-            }
-            Some(_) | None => self.next_offset,
-        };
         let behind = first..i64::MAX;
         if dir.is_whole && has_orphans(dir, self.witnesses, &behind) {
             return self.lost_segments(&behind);
@@ -198,4 +235,30 @@ impl Offsets<'_> {
             ..gap(first, first, class)
         })
     }
+}
+
+/// Damage of which no header is left reaches as far as something else tells of, or to the segment
+/// that is missing behind it, which is what is left to tell.
+fn end_with(damage: &mut Finding, told: Finding) -> Option<Finding> {
+    let Detail::ToldBy(witness) = told.detail else {
+        return Some(told);
+    };
+    let is_snapshot = witness.kind == WitnessKind::ProducerSnapshot;
+    if !is_snapshot
+        && damage
+            .first_offset
+            .is_some_and(|first| first < witness.base_offset)
+    {
+        damage.last_offset = witness.base_offset.checked_sub(1);
+        return Some(Finding {
+            first_offset: Some(witness.base_offset),
+            ..told
+        });
+    }
+    if !told.is_loss() {
+        return Some(told);
+    }
+    damage.last_offset = told.last_offset;
+    damage.detail = told.detail;
+    None
 }

@@ -287,7 +287,8 @@ impl Finding {
                     WitnessKind::OffsetIndex
                     | WitnessKind::TimeIndex
                     | WitnessKind::TransactionIndex
-                    | WitnessKind::ProducerSnapshot => write!(text, "; known from {witness}"),
+                    | WitnessKind::ProducerSnapshot
+                    | WitnessKind::LeaderEpochs => write!(text, "; known from {witness}"),
                 };
             }
         }
@@ -298,6 +299,9 @@ impl Finding {
         match (self.kind, self.class) {
             (GapKind::OffsetGap, GapClass::SegmentMissing) if self.segment.is_some() => {
                 "in this .log once, and gone"
+            }
+            (GapKind::OffsetGap, GapClass::Damage("torn-tail")) if self.detail != Detail::None => {
+                "torn here, and what came behind it gone"
             }
             (GapKind::EpochRegression, GapClass::CoordinatorEpochRegression) => {
                 "coordinator epoch goes back"

@@ -178,6 +178,7 @@ impl<'d> GapFold<'d> {
             repeats: Repeats::default(),
             tells_unread: true,
         };
+        fold.offsets.find_lost_front()?;
         if !options.from_scratch {
             fold.snapshot = fold.load_first_snapshot(dir, options.io)?;
         }

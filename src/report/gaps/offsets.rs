@@ -2,7 +2,6 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::ends::lost_front;
 use super::finding::{Detail, Finding, GapClass, GapKind};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::batches::{BatchWalk, Entry};
@@ -77,7 +76,7 @@ impl<'d> Offsets<'d> {
             io,
             witnesses,
             checkpoints,
-            lost_front: lost_front(dir, witnesses, checkpoints.log_start_offset),
+            lost_front: None,
             cleaner_offset: checkpoints.cleaner_offset,
             is_compacted: false,
             looked_ahead: false,
@@ -140,10 +139,8 @@ impl<'d> Offsets<'d> {
             return Ok(());
         }
         let (class, witness) = self.class_before_segment(first..base_offset)?;
-        self.hole(first, last, class, found);
-        if let (Some(witness), Some(told)) = (witness, found.last_mut())
-            && told.class == GapClass::SegmentMissing
-        {
+        let told = self.hole(first, last, class, found);
+        if let (Some(witness), Some(told)) = (witness, told) {
             told.detail = Detail::ToldBy(witness);
             if self.is_of_segment_at_hand(witness) {
                 told.segment = self.segment;
@@ -260,10 +257,10 @@ impl<'d> Offsets<'d> {
                     GapClass::CompactedBetweenBatches
                 }
             };
-            self.hole(self.next_offset, placed.first_offset - 1, class, found);
-            if let (Some((segment, damage)), Some(last)) = (damage, found.last_mut()) {
-                last.segment = Some(segment);
-                last.position = Some(damage.position);
+            let told = self.hole(self.next_offset, placed.first_offset - 1, class, found);
+            if let (Some((segment, damage)), Some(told)) = (damage, told) {
+                told.segment = Some(segment);
+                told.position = Some(damage.position);
             }
             return Ok(());
         }
@@ -388,23 +385,29 @@ impl<'d> Offsets<'d> {
     }
 
     /// Counts and tells offsets that are not there, as far as they are not below the log start.
-    fn hole(&mut self, first: i64, last: i64, class: GapClass, found: &mut Vec<Finding>) {
-        let count = last.saturating_sub(first).saturating_add(1);
-        let count = u64::try_from(count).unwrap_or(0);
+    /// Returns what it has told.
+    fn hole<'f>(
+        &mut self,
+        first: i64,
+        last: i64,
+        class: GapClass,
+        found: &'f mut Vec<Finding>,
+    ) -> Option<&'f mut Finding> {
+        let wanted = first.max(self.log_start_offset.min(last.saturating_add(1)));
+        let gone = &mut self.gone;
         if class.is_loss() {
-            self.gone.lost = self.gone.lost.saturating_add(count);
+            // Below the log start nobody misses it.
+            gone.given_up = gone.given_up.saturating_add(count(first, wanted));
+            gone.lost = gone
+                .lost
+                .saturating_add(count(wanted, last.saturating_add(1)));
         } else {
-            self.gone.compacted = self.gone.compacted.saturating_add(count);
+            let all = count(first, last.saturating_add(1));
+            gone.compacted = gone.compacted.saturating_add(all);
         }
-        // A missing first segment lies below the log start a broker would take.
-        let is_before_log = first < self.log_start_offset && class != GapClass::SegmentMissing;
-        let first = if is_before_log {
-            self.log_start_offset
-        } else {
-            first
-        };
+        let first = wanted;
         if first > last {
-            return;
+            return None;
         }
         // Offsets at the end of one segment and the beginning of the next are one gap.
         match found.last_mut() {
@@ -418,7 +421,13 @@ impl<'d> Offsets<'d> {
             }
             _ => found.push(gap(first, last, class)),
         }
+        found.last_mut()
     }
+}
+
+/// How many offsets from `first` on lie below `end`.
+fn count(first: i64, end: i64) -> u64 {
+    u64::try_from(end.saturating_sub(first)).unwrap_or(0)
 }
 
 /// Offsets that nobody gets.

@@ -28,7 +28,7 @@ const SMALLEST_ENTRY: usize = 8;
 pub struct Witness {
     /// What file it is.
     pub kind: WitnessKind,
-    /// The offset in its name.
+    /// The offset in its name; 0 where there is none.
     pub base_offset: i64,
 }
 
@@ -45,9 +45,17 @@ pub enum WitnessKind {
     ProducerSnapshot,
     /// `.log.deleted`: the segment itself, that any start deletes.
     DeletedLog,
+    /// `leader-epoch-checkpoint`, whose first line says where the log began.
+    LeaderEpochs,
 }
 
 impl Witness {
+    /// The leader epochs of the log.
+    pub(super) const LEADER_EPOCHS: Self = Self {
+        kind: WitnessKind::LeaderEpochs,
+        base_offset: 0,
+    };
+
     /// The witness that a file in use can be.
     pub(super) fn of_file(file: &FileEntry) -> Option<Self> {
         let (kind, base_offset) = match (&file.parsed.kind, file.parsed.state) {
@@ -79,6 +87,7 @@ impl fmt::Display for Witness {
             WitnessKind::TransactionIndex => (LogFileKind::TransactionIndex(base), FileState::Live),
             WitnessKind::ProducerSnapshot => (LogFileKind::ProducerSnapshot(base), FileState::Live),
             WitnessKind::DeletedLog => (LogFileKind::Log(base), FileState::Deleted),
+            WitnessKind::LeaderEpochs => (LogFileKind::LeaderEpochCheckpoint, FileState::Live),
         };
         write!(f, "{kind}{}", state.suffix())
     }
@@ -125,6 +134,15 @@ impl<'d> Witnesses<'d> {
         let witnesses = self.dir.files.iter().filter_map(Witness::of_file);
         witnesses
             .filter(|it| it.kind == WitnessKind::DeletedLog && offsets.contains(&it.base_offset))
+    }
+
+    /// A segment that any start deletes and that may hold the first of these offsets, or else the
+    /// others.
+    pub(super) fn set_aside_from(&self, offsets: Range<i64>) -> Option<Witness> {
+        let upto = 0..offsets.start.saturating_add(1);
+        let holds_first = self.deleted_logs(&upto).max_by_key(|log| log.base_offset);
+        let others = self.deleted_logs(&offsets);
+        holds_first.or(others.min_by_key(|log| log.base_offset))
     }
 
     /// A snapshot at exactly this offset, where no segment begins any more.
@@ -233,7 +251,9 @@ impl<'d> Witnesses<'d> {
                 let rows = AbortedTxnRows::decode(&bytes).rows();
                 rows.last().map(|row| row.last_offset())
             }
-            WitnessKind::ProducerSnapshot | WitnessKind::DeletedLog => None,
+            WitnessKind::ProducerSnapshot | WitnessKind::DeletedLog | WitnessKind::LeaderEpochs => {
+                None
+            }
         };
         Ok(last)
     }

@@ -19,8 +19,8 @@ use crate::report::gaps::GapClass;
 use crate::report::gaps::offsets::{Offsets, Placed};
 use crate::report::partition_state::read_snapshot;
 use crate::state::{
-    AppendCheck, AppendOrigin, OffsetsGone, ProducerStateEntry, ProducerStateManager, Refusal,
-    TransactionVersion, Verdict, recover_batch,
+    AppendCheck, AppendOrigin, MissingCause, OffsetsGone, ProducerStateEntry, ProducerStateManager,
+    Refusal, TransactionVersion, Verdict, recover_batch,
 };
 
 /// How the log is replayed.
@@ -209,11 +209,17 @@ impl<'d> Replay<'d> {
         if self.is_beginning_gone {
             self.follow_markers(batch.header, marker.is_some());
         }
-        let _ = recover_batch(&mut self.manager, batch.header, marker, |_| {});
         let gone = self.offsets.gone;
         if gone != OffsetsGone::default() && batch.header.has_producer_id() {
-            self.marks.insert(batch.header.producer_id(), gone);
+            let (producer_id, epoch) = (batch.header.producer_id(), batch.header.producer_epoch());
+            let known = self.manager.last_entry(producer_id);
+            // A marker says nothing of the sequences before it but where it begins an epoch.
+            let begins_epoch = known.is_some_and(|it| it.producer_epoch() != epoch);
+            if !batch.header.attributes().is_control() || begins_epoch {
+                self.marks.insert(producer_id, gone);
+            }
         }
+        let _ = recover_batch(&mut self.manager, batch.header, marker, |_| {});
         Ok(())
     }
 
@@ -315,19 +321,26 @@ impl<'d> Replay<'d> {
         if let Some(missing) = refusal.and_then(missing_sequences) {
             let mark = self.marks.get(&header.producer_id());
             let before = mark.copied().unwrap_or_default();
-            let compacted = self.offsets.gone.compacted - before.compacted;
-            let lost = self.offsets.gone.lost - before.lost;
-            if compacted >= missing {
-                return Some((
-                    COMPACTED,
-                    "the cleaner took the batches between; the leader had them",
-                ));
-            }
-            if lost > 0 && lost + compacted >= missing {
-                return Some((
-                    GapClass::SegmentMissing.name(),
-                    "the batches between lie in offsets that are missing or damaged",
-                ));
+            match self.offsets.gone.since(before).cause_of(missing) {
+                Some(MissingCause::Compacted) => {
+                    return Some((
+                        COMPACTED,
+                        "the cleaner took the batches between; the leader had them",
+                    ));
+                }
+                Some(MissingCause::BeforeLogStart) => {
+                    return Some((
+                        BEFORE_LOG_START,
+                        "the batches between lay before the log start; the leader had them",
+                    ));
+                }
+                Some(MissingCause::Lost) => {
+                    return Some((
+                        GapClass::SegmentMissing.name(),
+                        "the batches between lie in offsets that are missing or damaged",
+                    ));
+                }
+                Some(MissingCause::NeverStored | MissingCause::ExpiredOrLostState) | None => {}
             }
         }
         if let Some(Refusal::StaleCoordinatorEpoch { .. }) = refusal {

@@ -5,15 +5,37 @@
 pub struct OffsetsGone {
     /// Whole batches taken out by the cleaner.
     pub compacted: u64,
+    /// In damaged bytes or in segments that are not there, below the log start: given up already.
+    pub given_up: u64,
     /// In damaged bytes or in segments that are not there.
     pub lost: u64,
 }
 
 impl OffsetsGone {
-    pub(super) fn since(self, earlier: Self) -> Self {
+    /// What has gone since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
         Self {
             compacted: self.compacted.saturating_sub(earlier.compacted),
+            given_up: self.given_up.saturating_sub(earlier.given_up),
             lost: self.lost.saturating_sub(earlier.lost),
+        }
+    }
+
+    /// What became of so many sequences that are not in the log, if these offsets are enough to
+    /// have held them. Where some were given up and some lost, they count as lost.
+    #[must_use]
+    pub fn cause_of(self, missing: u64) -> Option<MissingCause> {
+        let all = [self.compacted, self.given_up, self.lost];
+        let all = all.into_iter().fold(0, u64::saturating_add);
+        if self.compacted >= missing {
+            Some(MissingCause::Compacted)
+        } else if all < missing {
+            None
+        } else if self.lost > 0 {
+            Some(MissingCause::Lost)
+        } else {
+            Some(MissingCause::BeforeLogStart)
         }
     }
 }
@@ -25,8 +47,8 @@ pub enum MissingCause {
     Compacted,
     /// So many offsets lie in damaged bytes or missing segments since the producer's last batch.
     Lost,
-    /// The first batch of the producer, or the first one after its markers, in a log whose
-    /// beginning is gone.
+    /// So many offsets were given up since the producer's last batch, or it is the first batch of
+    /// the producer, or the first one after its markers, in a log whose beginning is gone.
     BeforeLogStart,
     /// The first batch of the producer in a log whose beginning is there.
     NeverStored,

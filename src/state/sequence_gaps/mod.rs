@@ -75,8 +75,13 @@ impl SequenceGaps {
         if header.attributes().is_control() {
             // An empty control batch is no marker and changes nothing.
             if let Some(marker) = marker {
+                let begins_epoch =
+                    producer.known != Known::Nothing && header.producer_epoch() != producer.epoch;
                 producer.marker(header, marker, &mut found);
-                producer.gone = gone;
+                // Of the sequences before the next batch it says nothing but in a new epoch.
+                if begins_epoch {
+                    producer.gone = gone;
+                }
             }
             return;
         }
@@ -169,6 +174,42 @@ mod tests {
         assert_eq!(cause(true, 0), [missing(0, 181, ExpiredOrLostState)]);
         // An epoch that begins inside the log begins with sequence 0.
         assert_eq!(cause(false, 1), [missing(0, 181, ExpiredOrLostState)]);
+    }
+
+    /// A marker behind a hole does not tell that what is missing before it was never there.
+    #[test]
+    fn sequences_of_a_hole_before_a_marker_lie_in_the_hole() {
+        let cause = |gone: OffsetsGone, marker_epoch, data_epoch| {
+            let mut gaps = SequenceGaps::new(true, false);
+            let none = OffsetsGone::default();
+            gaps.batch(&batch(0, 0, 5), None, none, |it| panic!("{it:?}"));
+            let (header, marker) = marker_batch(marker_epoch);
+            gaps.batch(&header, Some(marker), gone, |it| panic!("{it:?}"));
+            let mut found = Vec::new();
+            gaps.batch(&batch(data_epoch, 9, 1), None, gone, |it| found.push(it));
+            found
+        };
+        let of = |compacted, given_up, lost| OffsetsGone {
+            compacted,
+            given_up,
+            lost,
+        };
+        use MissingCause::{BeforeLogStart, Compacted, ExpiredOrLostState, Lost};
+        assert_eq!(cause(of(0, 0, 6), 0, 0), [missing(5, 8, Lost)]);
+        assert_eq!(cause(of(4, 0, 6), 0, 0), [missing(5, 8, Compacted)]);
+        assert_eq!(cause(of(0, 4, 0), 0, 0), [missing(5, 8, BeforeLogStart)]);
+        assert_eq!(cause(of(1, 3, 0), 0, 0), [missing(5, 8, BeforeLogStart)]);
+        assert_eq!(cause(of(0, 4, 6), 0, 0), [missing(5, 8, Lost)]);
+        assert_eq!(cause(of(1, 2, 1), 0, 0), [missing(5, 8, Lost)]);
+        assert_eq!(
+            cause(of(1, 1, 1), 0, 0),
+            [missing(5, 8, ExpiredOrLostState)]
+        );
+        // The marker has begun the epoch: before it lies nothing of it.
+        assert_eq!(
+            cause(of(0, 0, 9), 1, 1),
+            [missing(0, 8, ExpiredOrLostState)]
+        );
     }
 
     fn missing(first_sequence: i32, last_sequence: i32, cause: MissingCause) -> SequenceFinding {

@@ -140,18 +140,12 @@ impl Producer {
 
     fn cause(&self, missing: i64, gone: OffsetsGone, sees_beginning: bool) -> MissingCause {
         let missing = u64::try_from(missing).unwrap_or(0);
-        let since = gone.since(self.gone);
-        if since.compacted >= missing {
-            MissingCause::Compacted
-        } else if since.lost > 0 && since.lost.saturating_add(since.compacted) >= missing {
-            MissingCause::Lost
-        } else {
-            match (self.known, sees_beginning) {
-                (Known::Data, _) | (Known::Markers, true) => MissingCause::ExpiredOrLostState,
-                (Known::Nothing, true) => MissingCause::NeverStored,
-                (Known::Nothing | Known::Markers, false) => MissingCause::BeforeLogStart,
-            }
-        }
+        let of_offsets = gone.since(self.gone).cause_of(missing);
+        of_offsets.unwrap_or(match (self.known, sees_beginning) {
+            (Known::Data, _) | (Known::Markers, true) => MissingCause::ExpiredOrLostState,
+            (Known::Nothing, true) => MissingCause::NeverStored,
+            (Known::Nothing | Known::Markers, false) => MissingCause::BeforeLogStart,
+        })
     }
 
     /// A client without transactions that goes to a new epoch sends its unanswered batches, five

@@ -166,3 +166,120 @@ fn eighty_columns_hold_who_has_an_open_transaction() {
     let table = run.stdout.split("\n\n").nth(1).unwrap();
     assert!(table.lines().all(|line| line.len() <= 80), "{table}");
 }
+
+/// Two brokers with the same partitions, in folders with names of some length.
+fn two_brokers() -> (tempfile::TempDir, [String; 2]) {
+    let copy = tempfile::tempdir().unwrap();
+    let brokers = ["disk-of-broker-1", "disk-of-broker-2"];
+    let data = brokers.map(|broker| format!("{broker}/kafka-logs"));
+    for data in &data {
+        for incident in [
+            "coordinator-forgot",
+            "hanging-transaction",
+            "gap-classes",
+            "several-open-transactions",
+            "txnindex-missing",
+        ] {
+            let from = fixture("incidents").join(incident).join("data");
+            folders::copy(&from, &copy.path().join(data));
+        }
+    }
+    (copy, data)
+}
+
+/// What is there to be pasted goes unbroken.
+fn is_command(line: &str) -> bool {
+    line.contains("kafka-transactions.sh --bootstrap-server") || line.starts_with("    kseg ")
+}
+
+/// In a terminal of a width no line is broken by the terminal.
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    let (copy, data) = two_brokers();
+    let one = &data[..1];
+    for width in [80_usize, 120, 200] {
+        for (command, data) in [
+            ("ls", one),
+            ("ls --segments --files", one),
+            ("producers", one),
+            ("producers", &data),
+            ("producers --stats --now 1795968162862", &data),
+            ("producers --snapshots", &data),
+            ("lso", one),
+            ("lso", &data),
+            ("lso --all", &data),
+            ("gaps", one),
+            ("gaps --all", &data),
+            ("gaps --as-loaded --start unclean", &data),
+            ("lso --as-loaded --start unclean", &data),
+            ("txns", one),
+            ("txns", &data),
+            ("txns --state open", &data),
+            ("aborted", one),
+            ("aborted", &data),
+            ("read --count", &data),
+            ("diff", &data),
+        ] {
+            let mut program = kseg(copy.path());
+            program.env("COLUMNS", width.to_string());
+            let run = finish(program.args(command.split(' ')).args(data));
+            assert!(!run.stdout.is_empty(), "{command}: {run:?}");
+            let wide = run.stdout.lines().filter(|line| !is_command(line));
+            for line in wide {
+                let letters = line.chars().count();
+                assert!(letters <= width, "{command} at {width}: {letters}: {line}");
+            }
+        }
+    }
+}
+
+/// A number and its unit, and both parts of a duration, stay on one line.
+#[test]
+fn no_unit_is_alone_on_a_line() {
+    let (copy, data) = two_brokers();
+    for width in 60..100 {
+        for command in ["txns --state open --now 1796000000000", "aborted"] {
+            let mut program = kseg(copy.path());
+            program.env("COLUMNS", width.to_string());
+            let run = finish(program.args(command.split(' ')).args(&data));
+            for line in run.stdout.lines() {
+                let first = line.split_whitespace().next().unwrap_or_default();
+                let first = first.trim_matches(|it: char| !it.is_ascii_alphanumeric());
+                let units = ["B", "KiB", "MiB", "GiB"];
+                assert!(!units.contains(&first), "{command} at {width}: {line}");
+                let is_minutes = first
+                    .strip_suffix('m')
+                    .is_some_and(|it| it.parse::<u32>().is_ok());
+                assert!(!is_minutes, "{command} at {width}: {line}");
+            }
+        }
+    }
+}
+
+/// The same command for another broker would abort what is not asked about.
+#[test]
+fn a_command_says_which_directory_it_is_about() {
+    let (copy, data) = two_brokers();
+    let run = run(copy.path(), ["txns", "--state", "open", &data[0], &data[1]]);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    let commands = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| is_command(line));
+    let mut brokers = [0, 0];
+    for (at, command) in commands {
+        let comments = lines[..at]
+            .iter()
+            .rev()
+            .take_while(|line| line.starts_with("  #"));
+        let comment: Vec<&str> = comments.copied().collect();
+        let broker = data
+            .iter()
+            .position(|data| comment.concat().contains(data.as_str()));
+        brokers[broker.unwrap_or_else(|| panic!("{command}: {run:?}"))] += 1;
+    }
+    assert_eq!(brokers[0], brokers[1]);
+    assert!(brokers[0] > 2, "{run:?}");
+    let alone = program::run(copy.path(), ["txns", "--state", "open", &data[0]]);
+    assert!(!alone.stdout.contains(&data[0]), "{alone:?}");
+}

@@ -13,9 +13,9 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Align::Left;
 use crate::render::gap_runs::GapRuns;
 use crate::render::json::JsonRows;
-use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{count, plural};
+use crate::render::{alarm, note_hidden, paragraph};
 
 /// Findings a table shows of one partition; the others are only counted.
 const MAX_ROWS: usize = 1000;
@@ -234,17 +234,22 @@ fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()>
     if duplicates > 0 {
         parts.push(count(duplicates, "duplicate"));
     }
-    let mut line = if parts.is_empty() {
+    let is_clean = parts.is_empty();
+    let mut line = if is_clean {
         format!("nothing lost, nothing stored twice{place}")
     } else {
-        let found = parts.join(" and ");
-        format!("{}{place}", context.style.bad(&found))
+        format!("{}{place}", parts.join(" and "))
     };
     if others > 0 {
         line.push_str(&format!("; {}, no loss", count(others, "more finding")));
     }
     line.push_str(context.unseen());
-    writeln!(context.out, "{line}")?;
+    let style = context.style;
+    if is_clean {
+        paragraph(&mut context.out, style, ["", "  "], &line)?;
+    } else {
+        alarm(&mut context.out, style, ["", "  "], &line)?;
+    }
     Ok(())
 }
 

@@ -10,9 +10,9 @@ use crate::context::{Context, Status};
 use crate::inputs::Inputs;
 use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
-use crate::render::note_hidden;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, optional, optional_time, printable};
+use crate::render::{alarm, note_hidden, paragraph};
 
 /// List the partitions in a directory, with offsets, sizes, counts and times
 ///
@@ -61,7 +61,10 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
         }
         match (row, &mut json) {
             (Ok(row), Some(json)) => json.row(&mut context.out, &row)?,
-            (Ok(row), None) => rows.push(row),
+            (Ok(row), None) => rows.push(Named {
+                name: partition.label.clone(),
+                row,
+            }),
             (Err(error), _) => context.fail(&error),
         }
         Ok(())
@@ -74,6 +77,20 @@ pub(crate) fn run(args: &LsArgs, context: &mut Context) -> anyhow::Result<Status
     Ok(Status::Clean)
 }
 
+/// A row and what its partition is called.
+struct Named {
+    name: String,
+    row: LsRow,
+}
+
+impl std::ops::Deref for Named {
+    type Target = LsRow;
+
+    fn deref(&self) -> &LsRow {
+        &self.row
+    }
+}
+
 /// Place of the column that is shown only if a directory is not live.
 const STATUS_COLUMN: usize = 1;
 
@@ -84,20 +101,20 @@ const DIRECTORY_COLUMN: usize = 12;
 const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
     SummaryColumn::new("STATUS", Left, 0),
-    SummaryColumn::new("LOG START", Right, 0),
-    SummaryColumn::new("HIGH WATERMARK", Right, 1),
+    SummaryColumn::new("LOG START", Right, 2),
+    SummaryColumn::new("HIGH WATERMARK", Right, 3),
     SummaryColumn::new("LOG END", Right, 0),
-    SummaryColumn::new("SEGMENTS", Right, 3),
-    SummaryColumn::new("SIZE", Right, 0),
-    SummaryColumn::new("BATCHES", Right, 5),
-    SummaryColumn::new("CONTROL", Right, 6),
-    SummaryColumn::new("RECORDS", Right, 2),
-    SummaryColumn::new("FIRST TIMESTAMP", Left, 7),
-    SummaryColumn::new("MAX TIMESTAMP", Left, 4),
+    SummaryColumn::new("SEGMENTS", Right, 5),
+    SummaryColumn::new("SIZE", Right, 1),
+    SummaryColumn::new("BATCHES", Right, 7),
+    SummaryColumn::new("CONTROL", Right, 8),
+    SummaryColumn::new("RECORDS", Right, 4),
+    SummaryColumn::new("FIRST TIMESTAMP", Left, 9),
+    SummaryColumn::new("MAX TIMESTAMP", Left, 6),
     SummaryColumn::new("DIRECTORY", Left, 0),
 ];
 
-fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
+fn print_table(rows: &[Named], context: &mut Context) -> anyhow::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -107,10 +124,10 @@ fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
     if all_live {
         table.hide_column(STATUS_COLUMN);
     }
-    if rows
-        .iter()
-        .all(|row| rows.first().map(directory) == Some(directory(row)))
-    {
+    if rows.iter().all(|row| {
+        rows.first()
+            .is_some_and(|first| directory(first) == directory(row))
+    }) {
         table.hide_column(DIRECTORY_COLUMN);
     }
     for row in rows {
@@ -126,7 +143,7 @@ fn print_table(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
 }
 
 /// The answer in one line, and a line for each partition that needs a look.
-fn print_totals(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
+fn print_totals(rows: &[Named], context: &mut Context) -> anyhow::Result<()> {
     let segments = rows.iter().map(|row| row.segments).sum();
     let size = rows.iter().map(|row| row.size_in_bytes).sum();
     let not_live = rows
@@ -142,18 +159,15 @@ fn print_totals(rows: &[LsRow], context: &mut Context) -> anyhow::Result<()> {
         0 => {}
         not_live => line.push_str(&format!("; {not_live} not live")),
     }
-    writeln!(context.out, "{line}")?;
+    let style = context.style;
+    paragraph(&mut context.out, style, ["", "  "], &line)?;
     for row in rows.iter().filter(|row| row.damaged_bytes > 0) {
         let damage = format!(
-            "{}: {} are no batch",
-            printable(&row.name()),
+            "{}: {} are no batch; kseg dump shows where",
+            row.name,
             bytes(row.damaged_bytes)
         );
-        writeln!(
-            context.out,
-            "{}; kseg dump shows where",
-            context.style.bad(&damage)
-        )?;
+        alarm(&mut context.out, style, ["", "  "], &damage)?;
     }
     writeln!(context.out)?;
     Ok(())
@@ -198,15 +212,11 @@ const SEGMENT_COLUMNS: &[SummaryColumn] = &[
 ];
 
 /// Returns how many columns did not fit.
-fn print_segments(row: &LsRow, context: &mut Context) -> anyhow::Result<usize> {
+fn print_segments(row: &Named, context: &mut Context) -> anyhow::Result<usize> {
     let Some(segments) = &row.segment_list else {
         return Ok(0);
     };
-    writeln!(
-        context.out,
-        "\n{}",
-        context.style.heading(&printable(&row.name()))
-    )?;
+    writeln!(context.out, "\n{}", context.style.heading(&row.name))?;
     let mut table = Summary::new(SEGMENT_COLUMNS);
     for segment in segments {
         table.row(vec![
@@ -232,15 +242,11 @@ const FILE_COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("WHAT", Left, 0),
 ];
 
-fn print_files(row: &LsRow, context: &mut Context) -> anyhow::Result<()> {
+fn print_files(row: &Named, context: &mut Context) -> anyhow::Result<()> {
     let Some(files) = &row.file_list else {
         return Ok(());
     };
-    writeln!(
-        context.out,
-        "\n{}",
-        context.style.heading(&printable(&row.name()))
-    )?;
+    writeln!(context.out, "\n{}", context.style.heading(&row.name))?;
     let mut table = Summary::new(FILE_COLUMNS);
     for file in files {
         table.row(vec![

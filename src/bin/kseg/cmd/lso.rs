@@ -122,17 +122,15 @@ fn print_table(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow:
     }
     let held = rows.iter().filter(|row| row.held_by.is_some()).count() as u64;
     let unseen = context.unseen();
-    match (held, rows.len() as u64) {
-        (0, all) => writeln!(
-            context.out,
-            "no partition of {all} is held back from its high watermark{unseen}"
-        )?,
-        (held, all) => writeln!(
-            context.out,
+    let line = match (held, rows.len() as u64) {
+        (0, all) => format!("no partition of {all} is held back from its high watermark{unseen}"),
+        (held, all) => format!(
             "{held} of {} held back from the high watermark{unseen}",
             plural(all, "partition is", "partitions are")
-        )?,
-    }
+        ),
+    };
+    let style = context.style;
+    paragraph(&mut context.out, style, ["", "  "], &line)?;
     let shown: Vec<&Named> = rows.iter().filter(|row| all || has_note(row)).collect();
     let mut hidden = 0;
     if !shown.is_empty() {
@@ -141,7 +139,6 @@ fn print_table(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow:
         for row in &shown {
             table.row(cells(row));
         }
-        let style = context.style;
         hidden = table.print(&mut context.out, style)?;
     }
     print_notes(&shown, context)?;
@@ -152,8 +149,8 @@ fn print_table(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow:
 /// A line about a partition.
 enum Note {
     Text(String),
-    /// One line however long, to be pasted.
-    Command(String),
+    /// Of a partition, by name: one line however long, to be pasted.
+    Release(String, String),
 }
 
 fn print_notes(rows: &[&Named], context: &mut Context) -> anyhow::Result<()> {
@@ -165,7 +162,19 @@ fn print_notes(rows: &[&Named], context: &mut Context) -> anyhow::Result<()> {
     for note in notes {
         match note {
             Note::Text(text) => paragraph(&mut context.out, style, ["", "  "], &text)?,
-            Note::Command(line) => writeln!(context.out, "{line}")?,
+            Note::Release(name, command) => {
+                let line = format!("release {name}: {command}");
+                let fits = style
+                    .width
+                    .is_none_or(|width| line.chars().count() <= width);
+                if fits {
+                    writeln!(context.out, "{line}")?;
+                } else {
+                    let to = format!("release {name}:");
+                    paragraph(&mut context.out, style, ["", "  "], &to)?;
+                    writeln!(context.out, "{command}")?;
+                }
+            }
         }
     }
     Ok(())
@@ -203,7 +212,7 @@ fn notes(row: &Named) -> Vec<Note> {
         note(format!("not complete: {reason}"));
     }
     let command = held.and_then(|held| held.abort_command.as_ref());
-    notes.extend(command.map(|command| Note::Command(format!("release {name}: {command}"))));
+    notes.extend(command.map(|command| Note::Release(name.clone(), command.clone())));
     notes
 }
 

@@ -65,7 +65,7 @@ impl DiffTable {
     }
 
     /// The answer in one line.
-    fn answer(&self, style: Style) -> String {
+    fn answer(&self) -> String {
         let on_both = self.partitions - self.on_one_side;
         let differing = self.differing - self.on_one_side;
         let of = count(on_both, "partition");
@@ -73,7 +73,7 @@ impl DiffTable {
             format!("no difference in {of}")
         } else {
             let verb = if differing == 1 { "differs" } else { "differ" };
-            style.bad(&format!("{differing} of {of} {verb}"))
+            format!("{differing} of {of} {verb}")
         };
         match self.losing {
             _ if differing == 0 => {}
@@ -91,7 +91,12 @@ impl DiffTable {
         if self.partitions == 0 {
             return Ok(());
         }
-        writeln!(out, "{}", self.answer(style))?;
+        let line = self.answer();
+        if self.differing > self.on_one_side {
+            alarm(out, style, ["", "  "], &line)?;
+        } else {
+            paragraph(out, style, ["", "  "], &line)?;
+        }
         let mut hidden = 0;
         if !self.rows.is_empty() {
             writeln!(out)?;
@@ -106,10 +111,10 @@ impl DiffTable {
             lines.print(out, style)?;
         }
         if self.on_one_side > 0 {
-            writeln!(
-                out,
-                "\nnot every broker holds every partition; kafka-topics.sh --describe tells which do"
-            )?;
+            writeln!(out)?;
+            let line = "not every broker holds every partition; kafka-topics.sh --describe tells \
+                        which do";
+            paragraph(out, style, ["", ""], line)?;
         }
         note_hidden(hidden, out)
     }

@@ -8,7 +8,7 @@ use super::columns::Align::{Left, Right};
 use super::record_lines::{RecordCells, RecordLines};
 use super::summary::{Summary, SummaryColumn};
 use super::text::{count, optional, plural};
-use super::{Style, note_hidden};
+use super::{Style, note_hidden, paragraph};
 
 const COUNT_COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
@@ -63,11 +63,11 @@ impl ReadTable {
         } else {
             format!("high watermark {}", bounds.high_watermark)
         };
-        writeln!(
-            out,
+        let line = format!(
             "{}: {} from {} to the {end}",
             name, bounds.isolation_level, bounds.start_offset
-        )
+        );
+        paragraph(out, self.style, ["", "  "], &line)
     }
 
     pub(crate) fn row(&mut self, row: &ReadRow<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
+use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::Style;
 use super::columns::Align;
+use super::text::wrapped;
 
 /// Space between columns.
 const GAP: u16 = 2;
@@ -37,36 +38,36 @@ pub(crate) struct Summary {
     left_out: Vec<usize>,
     /// Whether the last column is broken into lines before any other is left out.
     breaks_last_first: bool,
-    table: Table,
+    rows: Vec<Vec<String>>,
+}
+
+/// A column that is shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Its place among all columns.
+    index: usize,
+    column: SummaryColumn,
+    /// Of its widest cell, with the gap behind it.
+    width: usize,
+    /// How far its cells can be broken into lines between the folders of paths.
+    least: usize,
+    /// The same between words as well.
+    least_of_words: usize,
 }
 
 impl Summary {
     pub(crate) fn new(columns: &[SummaryColumn]) -> Self {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|column| column.name));
-        for (column, spec) in table.column_iter_mut().zip(columns) {
-            column.set_padding((0, GAP));
-            column.set_cell_alignment(match spec.align {
-                Align::Left => CellAlignment::Left,
-                Align::Right => CellAlignment::Right,
-            });
-        }
         Self {
             columns: columns.to_vec(),
             left_out: Vec::new(),
             breaks_last_first: false,
-            table,
+            rows: Vec::new(),
         }
     }
 
     /// Leaves out a column that would say the same in every row.
     pub(crate) fn hide_column(&mut self, index: usize) {
         self.left_out.push(index);
-        if let Some(column) = self.table.column_mut(index) {
-            column.set_constraint(ColumnConstraint::Hidden);
-        }
     }
 
     /// Has the words of the last column broken into lines before another column is left out.
@@ -77,14 +78,18 @@ impl Summary {
 
     /// Adds a row; `cells` has one for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.table.add_row(cells);
+        self.rows.push(cells);
     }
 
     /// Prints the table and says how many columns were left out because they do not fit. Where the
-    /// others still do not, the words of the last one are broken into lines.
-    pub(crate) fn print(mut self, out: &mut impl Write, style: Style) -> io::Result<usize> {
-        let hidden = self.fit(style);
-        for (index, line) in self.table.lines().enumerate() {
+    /// others still do not, paths are broken into lines, and the words of the last column.
+    pub(crate) fn print(self, out: &mut impl Write, style: Style) -> io::Result<usize> {
+        let mut shown = self.measure();
+        let all = shown.len();
+        if let Some(available) = style.width {
+            self.fit(&mut shown, available);
+        }
+        for (index, line) in self.table(&shown).lines().enumerate() {
             let line = line.trim_end();
             // Coloured after the layout, which would count the escapes as letters.
             let line = if index == 0 {
@@ -94,65 +99,123 @@ impl Summary {
             };
             writeln!(out, "{line}")?;
         }
-        Ok(hidden)
+        Ok(all - shown.len())
     }
 
-    fn fit(&mut self, style: Style) -> usize {
-        let Some(available) = style.width else {
-            return 0;
-        };
+    /// Every column that is not left out, as wide as it wants to be.
+    fn measure(&self) -> Vec<Shown> {
+        let gap = usize::from(GAP);
+        let columns = self.columns.iter().enumerate();
+        let wanted = columns.filter(|(index, _)| !self.left_out.contains(index));
+        let mut shown: Vec<Shown> = wanted
+            .map(|(index, column)| Shown {
+                index,
+                column: *column,
+                width: usize::MAX,
+                least: 0,
+                least_of_words: 0,
+            })
+            .collect();
+        let widths = self.table(&shown).column_max_content_widths();
+        for (it, width) in shown.iter_mut().zip(widths) {
+            it.width = usize::from(width) + gap;
+            let cells = self.rows.iter().filter_map(|row| row.get(it.index));
+            let name = it.column.name;
+            let folders = cells.clone().flat_map(|cell| cell.split_inclusive('/'));
+            it.least = (longest(folders.chain([name])) + gap).min(it.width);
+            let words = cells.flat_map(|cell| cell.split_inclusive(['/', ' ']));
+            let words = longest(words.chain([name])).max(LEAST_WRAPPED);
+            it.least_of_words = (words + gap).min(it.width);
+        }
+        shown
+    }
+
+    /// Leaves out columns and narrows others until they fit, as far as that goes.
+    fn fit(&self, shown: &mut Vec<Shown>, available: usize) {
         // The last column's gap may hang over the edge: it is not printed.
         let available = available + usize::from(GAP);
-        // Without their padding.
-        let widths = self.table.column_max_content_widths();
-        let mut shown: Vec<(usize, SummaryColumn, usize)> = self
-            .columns
-            .iter()
-            .zip(widths)
-            .enumerate()
-            .filter(|(index, _)| !self.left_out.contains(index))
-            .map(|(index, (column, width))| (index, *column, usize::from(width + GAP)))
-            .collect();
-        let total = |shown: &[(usize, SummaryColumn, usize)]| -> usize {
-            shown.iter().map(|(_, _, width)| width).sum()
-        };
-        // What the last column can do without.
         let last = self.columns.len().saturating_sub(1);
-        let spare = |shown: &[(usize, SummaryColumn, usize)]| match shown.last() {
-            Some((index, _, width)) if self.breaks_last_first && *index == last => {
-                width.saturating_sub(LEAST_WRAPPED + usize::from(GAP))
+        let least = |it: &Shown| {
+            if self.breaks_last_first && it.index == last {
+                it.least.min(it.least_of_words)
+            } else {
+                it.least
             }
-            Some(_) | None => 0,
         };
-        let mut hidden = 0;
-        while total(&shown) - spare(&shown) > available {
-            let dropped = shown
-                .iter()
-                .enumerate()
-                .filter(|(_, (_, column, _))| column.rank > 0)
-                .max_by_key(|(_, (_, column, _))| column.rank);
-            let Some((place, (index, _, _))) = dropped else {
+        while shown.iter().map(least).sum::<usize>() > available {
+            let columns = shown.iter().enumerate();
+            let dropped = columns
+                .filter(|(_, it)| it.column.rank > 0)
+                .max_by_key(|(_, it)| it.column.rank);
+            let Some((place, _)) = dropped else {
                 break;
             };
-            if let Some(column) = self.table.column_mut(*index) {
-                column.set_constraint(ColumnConstraint::Hidden);
-            }
             shown.remove(place);
-            hidden += 1;
         }
-        let over = total(&shown).saturating_sub(available);
-        if over > 0
-            && let Some((index, SummaryColumn { align, .. }, width)) = shown.last()
-            && *align == Align::Left
-            && let Some(left) = width.checked_sub(over)
-            && left >= LEAST_WRAPPED + usize::from(GAP)
-            && let Some(column) = self.table.column_mut(*index)
+        let mut over = shown.iter().map(|it| it.width).sum::<usize>();
+        over = over.saturating_sub(available);
+        if let Some(it) = shown.last_mut()
+            && it.column.align == Align::Left
         {
-            let width = Width::Fixed(u16::try_from(left).unwrap_or(u16::MAX));
-            column.set_constraint(ColumnConstraint::Absolute(width));
+            let width = it.width.saturating_sub(over).max(it.least_of_words);
+            over = over.saturating_sub(it.width - width);
+            it.width = width;
         }
-        hidden
+        for it in shown.iter_mut() {
+            let width = it.width.saturating_sub(over).max(it.least).min(it.width);
+            over = over.saturating_sub(it.width - width);
+            it.width = width;
+        }
     }
+
+    /// The columns with their cells broken into lines that are no wider.
+    fn table(&self, shown: &[Shown]) -> Table {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(shown.iter().map(|it| it.column.name));
+        for row in &self.rows {
+            let cells = shown.iter().map(|it| {
+                let cell = row.get(it.index).map_or("", String::as_str);
+                let width = it.width.saturating_sub(usize::from(GAP));
+                broken(cell, width).join("\n")
+            });
+            table.add_row(cells);
+        }
+        for (column, it) in table.column_iter_mut().zip(shown) {
+            column.set_padding((0, GAP));
+            column.set_cell_alignment(match it.column.align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            });
+        }
+        table
+    }
+}
+
+/// Letters of the longest part.
+fn longest<'t>(parts: impl Iterator<Item = &'t str>) -> usize {
+    parts.map(|part| part.chars().count()).max().unwrap_or(0)
+}
+
+/// A cell in lines: words, and words that are paths behind their slashes.
+fn broken(cell: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in wrapped(cell, Some(width)) {
+        if line.chars().count() <= width {
+            lines.push(line);
+            continue;
+        }
+        let mut part = String::new();
+        for folder in line.split_inclusive('/') {
+            if !part.is_empty() && part.chars().count() + folder.chars().count() > width {
+                lines.push(std::mem::take(&mut part));
+            }
+            part.push_str(folder);
+        }
+        lines.push(part);
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -233,6 +296,31 @@ OFFSET  WHAT
 ";
         assert_eq!(render(Some(30)), (text.to_owned(), 1));
         // Narrower than a word or two no column gets.
-        assert_eq!(render(Some(20)).0.lines().count(), 3);
+        assert_eq!(render(Some(20)), render(Some(28)));
+    }
+
+    #[test]
+    fn paths_are_broken_before_a_column_is_left_out() {
+        let columns = &[
+            SummaryColumn::new("PARTITION", Align::Left, 0),
+            SummaryColumn::new("FIRST", Align::Right, 1),
+            SummaryColumn::new("WHO", Align::Left, 0),
+        ];
+        let style = Style {
+            width: Some(30),
+            color: false,
+        };
+        let mut table = Summary::new(columns);
+        let cells = ["/var/lib/kafka/orders-0", "49", "id unknown"];
+        table.row(cells.map(str::to_owned).to_vec());
+        let mut out = Vec::new();
+        assert_eq!(table.print(&mut out, style).unwrap(), 0);
+        let text = "\
+PARTITION  FIRST  WHO
+/var/lib/     49  id unknown
+kafka/
+orders-0
+";
+        assert_eq!(String::from_utf8(out).unwrap(), text);
     }
 }

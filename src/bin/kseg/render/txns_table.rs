@@ -37,7 +37,7 @@ struct OpenLine {
     cells: Vec<String>,
     notes: Vec<String>,
     command: Option<String>,
-    /// Who has it and what the coordinator says, before the command.
+    /// Where it is, who has it and what the coordinator says, before the command.
     standing: Option<String>,
     advice: Advice,
 }
@@ -233,8 +233,10 @@ impl Totals {
                 Advice::LookAgain => &mut newer,
             };
             if let Some(command) = line.command {
-                commands.extend(line.standing);
-                commands.push(command);
+                commands.push(Command {
+                    comment: line.standing,
+                    line: command,
+                });
             }
         }
         let hidden = table.print(out, style)?;
@@ -250,38 +252,48 @@ impl Totals {
             writeln!(out)?;
             paragraph(out, style, ["", ""], line)?;
         }
-        print_commands("to abort, oldest first:", &to_abort, out)?;
-        print_commands(
-            &style.bad(
+        if !to_abort.is_empty() {
+            writeln!(out, "\nto abort, oldest first:")?;
+            print_commands(&to_abort, style, out)?;
+        }
+        for (heading, commands) in [
+            (
                 "the marker of these may be missing here; to abort only if no replica has it:",
+                unsure,
             ),
-            &unsure,
-            out,
-        )?;
-        print_commands(
-            &style.bad(
+            (
                 "their coordinator is still to end these; to abort only if it is known not to:",
+                in_hand,
             ),
-            &in_hand,
-            out,
-        )?;
-        print_commands(
-            &style.bad(
+            (
                 "these may be newer than __transaction_state as it was read; run again first:",
+                newer,
             ),
-            &newer,
-            out,
-        )?;
+        ] {
+            if !commands.is_empty() {
+                writeln!(out)?;
+                alarm(out, style, ["", "  "], heading)?;
+                print_commands(&commands, style, out)?;
+            }
+        }
         Ok(hidden)
     }
 }
 
-fn print_commands(heading: &str, commands: &[String], out: &mut impl Write) -> io::Result<()> {
-    if !commands.is_empty() {
-        writeln!(out, "\n{heading}")?;
-    }
+/// What ends a transaction.
+struct Command {
+    /// Of a shell, without its mark.
+    comment: Option<String>,
+    line: String,
+}
+
+fn print_commands(commands: &[Command], style: Style, out: &mut impl Write) -> io::Result<()> {
     for command in commands {
-        writeln!(out, "  {command}")?;
+        if let Some(comment) = &command.comment {
+            paragraph(out, style, ["  # ", "  #   "], comment)?;
+        }
+        // One line however long, to be pasted.
+        writeln!(out, "  {}", command.line)?;
     }
     Ok(())
 }
@@ -371,7 +383,7 @@ fn open_line(name: &str, row: &TxnRow<'_>, clock_ms: i64) -> OpenLine {
             .map(|note| format!("{name}: {note}"))
             .collect(),
         command: row.abort_command.clone(),
-        standing: standing(row),
+        standing: standing(name, row),
         advice: Advice::on(row.class),
     }
 }
@@ -392,9 +404,18 @@ fn offset_commits<'r>(row: &'r TxnRow<'_>) -> impl Iterator<Item = String> + 'r 
     })
 }
 
-/// A comment for a shell: the id, what its coordinator has, and for how long still.
-fn standing(row: &TxnRow<'_>) -> Option<String> {
-    let class = row.class?;
+/// What the command does not say: which of several directories of that name it is about, the id,
+/// what its coordinator has, and for how long still.
+fn standing(name: &str, row: &TxnRow<'_>) -> Option<String> {
+    let directory = name.contains('/').then(|| name.to_owned());
+    let known = row.class.map(|class| coordinator(row, class));
+    match (directory, known) {
+        (Some(directory), Some(known)) => Some(format!("{directory}: {known}")),
+        (directory, known) => directory.or(known),
+    }
+}
+
+fn coordinator(row: &TxnRow<'_>, class: TransactionClass) -> String {
     let id = row
         .transactional_id
         .map_or_else(|| format!("producer {}", row.producer_id), printable);
@@ -402,7 +423,7 @@ fn standing(row: &TxnRow<'_>) -> Option<String> {
     let until = times_out.map_or_else(String::new, |at| {
         format!(", its coordinator aborts it after {}", time(at))
     });
-    Some(format!("# {id}: {class}{until}"))
+    format!("{id}: {class}{until}")
 }
 
 /// Findings in words; that a transaction is open needs none.

@@ -283,3 +283,65 @@ fn a_command_says_which_directory_it_is_about() {
     let alone = program::run(copy.path(), ["txns", "--state", "open", &data[0]]);
     assert!(!alone.stdout.contains(&data[0]), "{alone:?}");
 }
+
+/// Two names of a directory, a log directory and a partition in it, a link to it.
+#[test]
+fn a_partition_that_several_paths_lead_to_is_looked_at_once() {
+    let copy = tempfile::tempdir().unwrap();
+    let data = copy.path().join("data");
+    for incident in ["hanging-transaction", "exact-duplicates"] {
+        folders::copy(&fixture("incidents").join(incident).join("data"), &data);
+    }
+    let partition = fs::read_dir(&data).unwrap();
+    let mut partitions = partition
+        .map(|it| it.unwrap().path())
+        .filter(|it| it.is_dir());
+    let partition = partitions.next().unwrap();
+    let name = partition.file_name().unwrap().to_str().unwrap();
+    let segment = format!("data/{name}/00000000000000000000.log");
+    assert!(copy.path().join(&segment).exists());
+    std::os::unix::fs::symlink(&data, copy.path().join("link")).unwrap();
+    for command in [
+        "ls",
+        "producers",
+        "lso --all",
+        "gaps --all",
+        "txns",
+        "aborted",
+        "replay",
+        "read",
+        "dump",
+        "verify",
+        "recover",
+    ] {
+        let alone = run(
+            copy.path(),
+            command.split(' ').chain(["-o", "ndjson", "data"]),
+        );
+        assert!(!alone.stdout.is_empty(), "{command}: {alone:?}");
+        let table = run(copy.path(), command.split(' ').chain(["data"]));
+        for again in [
+            "data/",
+            "./data/../data",
+            "link",
+            &format!("link/{name}"),
+            &segment,
+        ] {
+            let paths = ["data", again];
+            let both = run(
+                copy.path(),
+                command.split(' ').chain(["-o", "ndjson"]).chain(paths),
+            );
+            assert_eq!(both.stdout, alone.stdout, "{command} {again}");
+            assert_eq!(both.status, alone.status, "{command} {again}");
+            let both = run(copy.path(), command.split(' ').chain(paths));
+            // `verify` says how long it took.
+            let without_time = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "");
+            if command == "verify" {
+                assert_eq!(without_time(&both.stdout), without_time(&table.stdout));
+            } else {
+                assert_eq!(both.stdout, table.stdout, "{command} {again}");
+            }
+        }
+    }
+}

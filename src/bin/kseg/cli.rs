@@ -132,7 +132,8 @@ pub(crate) enum Command {
 /// The paths of every reading command.
 #[derive(Args, Debug)]
 pub(crate) struct PathArgs {
-    /// A file, a partition directory or a broker's log directory; kseg finds out which
+    /// A file, a partition directory or a broker's log directory; kseg finds out which. What
+    /// several of them lead to is looked at once
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 }

@@ -19,6 +19,7 @@ use crate::cli::{AsLoadedArgs, PathArgs};
 use crate::context::Context;
 use crate::progress::Progress;
 use crate::render::text::printable;
+use crate::seen::Seen;
 
 /// What the user pointed at.
 pub(crate) struct Inputs {
@@ -130,14 +131,18 @@ impl Inputs {
     /// Bytes of the segments that are wanted, as far as they can be told now.
     pub(crate) fn size_in_bytes(&self) -> u64 {
         let size_of = |path: &Path| PartitionDir::open(path).map_or(0, |dir| dir.size_in_bytes());
+        let mut seen = Seen::of(&self.paths);
         let sizes = self.paths.iter().map(|path| match LogPath::discover(path) {
-            Ok(LogPath::File(path)) => std::fs::metadata(path).map_or(0, |it| it.len()),
-            Ok(LogPath::Partition(dir)) => dir.size_in_bytes(),
+            Ok(LogPath::File(path)) if seen.is_new_file(&path) => {
+                std::fs::metadata(path).map_or(0, |it| it.len())
+            }
+            Ok(LogPath::Partition(dir)) if seen.is_new(&dir.path) => dir.size_in_bytes(),
             Ok(LogPath::LogDir(dir)) => {
                 let wanted = dir.partitions.iter().filter(|it| self.names(it));
-                wanted.map(|it| size_of(&it.path)).sum()
+                let new = wanted.filter(|it| seen.is_new(&it.path));
+                new.map(|it| size_of(&it.path)).sum()
             }
-            Err(_) => 0,
+            Ok(LogPath::File(_) | LogPath::Partition(_)) | Err(_) => 0,
         });
         sizes.sum()
     }
@@ -148,8 +153,8 @@ impl Inputs {
         self.filter.wants_partition(Some(topic), Some(partition))
     }
 
-    /// Hands out everything that is wanted. What cannot be read is complained of and passed
-    /// over; only an error of `visit` ends the run.
+    /// Hands out everything that is wanted, and that once. What cannot be read is complained of and
+    /// passed over; only an error of `visit` ends the run.
     ///
     /// # Errors
     /// What `visit` returns, and if a filter by topic or partition let nothing through.
@@ -160,12 +165,18 @@ impl Inputs {
     ) -> anyhow::Result<()> {
         let mut wanted = 0;
         let mut failed = false;
+        let mut seen = Seen::of(&self.paths);
         for path in &self.paths {
             match LogPath::discover(path) {
                 Ok(LogPath::File(path)) => {
-                    wanted += self.file(&path, context, &mut visit)?;
+                    if seen.is_new_file(&path) {
+                        wanted += self.file(&path, context, &mut visit)?;
+                    }
                 }
                 Ok(LogPath::Partition(dir)) => {
+                    if !seen.is_new(&dir.path) {
+                        continue;
+                    }
                     // First the checkpoints: what they name lies in the log that is held then.
                     let checkpoints = checkpoints_above(&dir.path, context);
                     match PartitionDir::hold(&dir.path) {
@@ -179,7 +190,11 @@ impl Inputs {
                         }
                     }
                 }
-                Ok(LogPath::LogDir(dir)) => wanted += self.log_dir(&dir, context, &mut visit)?,
+                Ok(LogPath::LogDir(dir)) => {
+                    if seen.is_new(&dir.path) {
+                        wanted += self.log_dir(&dir, &mut seen, context, &mut visit)?;
+                    }
+                }
                 Err(error) => {
                     failed = true;
                     context.fail(&error);
@@ -260,6 +275,7 @@ impl Inputs {
     fn log_dir(
         &self,
         dir: &LogDir,
+        seen: &mut Seen,
         context: &mut Context,
         visit: &mut impl FnMut(&Input<'_>, &mut Context) -> anyhow::Result<()>,
     ) -> anyhow::Result<u64> {
@@ -282,6 +298,10 @@ impl Inputs {
         let mut progress = shows.then(|| Progress::new(partitions.len() as u64));
         let mut wanted = 0;
         for partition in partitions {
+            if !seen.is_new(&partition.path) {
+                wanted += 1;
+                continue;
+            }
             match PartitionDir::hold(&partition.path) {
                 Ok(dir) => {
                     wanted += self.partition(&dir, Some(&checkpoints), context, visit)?;
@@ -363,15 +383,18 @@ impl Inputs {
         if self.paths.len() < 2 {
             return names;
         }
+        let mut seen = Seen::of(&self.paths);
+        let mut add = |path: &Path| {
+            if seen.is_new(path) {
+                *names.entry(dir_name(path)).or_default() += 1;
+            }
+        };
         for path in &self.paths {
             match LogPath::discover(path) {
-                Ok(LogPath::Partition(dir)) => {
-                    *names.entry(dir_name(&dir.path)).or_default() += 1;
-                }
+                Ok(LogPath::Partition(dir)) => add(&dir.path),
                 Ok(LogPath::LogDir(dir)) => {
-                    for partition in dir.partitions.iter().filter(|it| self.names(it)) {
-                        *names.entry(dir_name(&partition.path)).or_default() += 1;
-                    }
+                    let wanted = dir.partitions.iter().filter(|it| self.names(it));
+                    wanted.for_each(|partition| add(&partition.path));
                 }
                 Ok(LogPath::File(_)) | Err(_) => {}
             }

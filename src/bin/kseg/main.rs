@@ -12,6 +12,7 @@ mod new_folder;
 mod pairs;
 mod progress;
 mod render;
+mod seen;
 
 use std::process::ExitCode;
 

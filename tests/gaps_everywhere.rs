@@ -310,3 +310,58 @@ fn a_torn_tail_without_an_offset_reaches_to_where_the_snapshot_lies() {
     }
     assert!(checked > 30, "{checked}");
 }
+
+/// A broker leaves one segment at least in a partition that it has.
+#[test]
+fn a_log_without_any_segment_is_lost_from_its_start_to_its_end() {
+    let mut checked = 0;
+    for partition in partitions() {
+        let (dir, checkpoints) = open(&partition);
+        let end = gaps(&partition).0.log_end_offset;
+        let start = checkpoints.log_start_offset.unwrap_or(0);
+        let began = dir
+            .segments
+            .first()
+            .map_or(0, |it| it.base_offset)
+            .max(start);
+        let snapshot = partition.join(format!("{end:020}.snapshot"));
+        if !snapshot.exists() || end <= began || first_epoch_start(&partition) != Some(began) {
+            continue;
+        }
+        for deletes in [true, false] {
+            let copy = Copy::of(&partition);
+            for segment in &dir.segments {
+                let log = copy.log(segment.base_offset);
+                if deletes {
+                    fs::remove_file(&log).unwrap();
+                } else {
+                    fs::rename(&log, log.with_extension("log.deleted")).unwrap();
+                }
+            }
+            let (summary, rows) = gaps(&copy.path);
+            assert_eq!(summary.alarms, 1, "{}", partition.display());
+            let told = rows.iter().map(|row| {
+                json!([
+                    row["firstOffset"],
+                    row["lastOffset"],
+                    row["class"],
+                    row["isLoss"]
+                ])
+            });
+            let wanted = json!([began, end - 1, "segment-missing", true]);
+            assert_eq!(
+                told.collect::<Vec<_>>(),
+                [wanted],
+                "{}",
+                partition.display()
+            );
+            let is_set_aside = rows[0]["toldBy"]
+                .as_str()
+                .unwrap()
+                .ends_with(".log.deleted");
+            assert_eq!(is_set_aside, !deletes, "{}", partition.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}

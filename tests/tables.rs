@@ -345,3 +345,28 @@ fn a_partition_that_several_paths_lead_to_is_looked_at_once() {
         }
     }
 }
+
+/// A partition that lost its segments is not one that has nothing to lose.
+#[test]
+fn a_partition_without_a_log_is_told_from_an_empty_one() {
+    let copy = tempfile::tempdir().unwrap();
+    let data = fixture("s07j-deleted-segment/undamaged");
+    folders::copy(&data, copy.path());
+    let partition = copy.path().join("dmg-0");
+    let files = fs::read_dir(&partition).unwrap();
+    for path in files.map(|it| it.unwrap().path()) {
+        if path.extension().is_some_and(|it| it == "log") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let gaps = run(copy.path(), ["gaps", "dmg-0"]);
+    assert_eq!(gaps.status, 1, "{gaps:?}");
+    assert!(gaps.stdout.starts_with("1 loss in dmg-0\n"), "{gaps:?}");
+    assert!(gaps.stdout.contains("0..115"), "{gaps:?}");
+    for command in ["lso", "txns", "aborted", "producers", "ls"] {
+        let run = run(copy.path(), [command, "dmg-0"]);
+        let line = "dmg-0: empty, no .log in use in it, though there was one: kseg gaps says what \
+                    is missing\n";
+        assert_eq!(run.stdout, line, "{command}");
+    }
+}

@@ -27,6 +27,14 @@ pub(crate) enum Status {
     Failed,
 }
 
+/// A partition without a segment.
+pub(crate) struct EmptyPartition {
+    /// Its directory.
+    pub(crate) path: PathBuf,
+    /// Whether other files tell that it had some.
+    pub(crate) has_lost_all: bool,
+}
+
 /// One run of the program.
 pub(crate) struct Context {
     /// Form of the answer.
@@ -173,7 +181,11 @@ impl Context {
     ///
     /// # Errors
     /// If standard output cannot be written to.
-    pub(crate) fn empty_partitions(&mut self, paths: &[PathBuf], is_all: bool) -> io::Result<()> {
+    pub(crate) fn empty_partitions(
+        &mut self,
+        partitions: &[EmptyPartition],
+        is_all: bool,
+    ) -> io::Result<()> {
         const MAX_NAMED: usize = 8;
         let is_answer = is_all && self.format == OutputFormat::Table;
         let mut say = |line: String| -> io::Result<()> {
@@ -183,10 +195,16 @@ impl Context {
             say("note", &line);
             Ok(())
         };
-        for path in paths.iter().take(MAX_NAMED) {
-            say(format!("{}: empty, no .log in use in it", path.display()))?;
+        for partition in partitions.iter().take(MAX_NAMED) {
+            let path = partition.path.display();
+            let more = if partition.has_lost_all {
+                ", though there was one: kseg gaps says what is missing"
+            } else {
+                ""
+            };
+            say(format!("{path}: empty, no .log in use in it{more}"))?;
         }
-        let more = paths.len().saturating_sub(MAX_NAMED);
+        let more = partitions.len().saturating_sub(MAX_NAMED);
         if more > 0 {
             say(format!(
                 "{} empty as well",

@@ -13,10 +13,11 @@ use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
+use kseg::report::gaps::has_lost_all;
 
 use crate::assumed_start::AssumedStarts;
 use crate::cli::{AsLoadedArgs, PathArgs};
-use crate::context::Context;
+use crate::context::{Context, EmptyPartition};
 use crate::progress::Progress;
 use crate::render::text::printable;
 use crate::seen::Seen;
@@ -29,6 +30,8 @@ pub(crate) struct Inputs {
     takes_files: bool,
     /// No single segment is taken for its partition.
     whole: bool,
+    /// What is left of a partition without a `.log` is looked at.
+    takes_remains: bool,
     /// Whether it has been said which partitions are empty: some commands look twice.
     has_told_empty: Cell<bool>,
     has_own_progress: bool,
@@ -67,6 +70,7 @@ impl Inputs {
             collects: false,
             takes_files: false,
             whole: false,
+            takes_remains: false,
             has_told_empty: Cell::new(false),
             has_own_progress: false,
             tells_odd: false,
@@ -116,6 +120,14 @@ impl Inputs {
     pub(crate) fn telling_odd_entries(self) -> Self {
         Self {
             tells_odd: true,
+            ..self
+        }
+    }
+
+    /// For a command that tells what is missing where a partition has lost every `.log`.
+    pub(crate) fn with_remains(self) -> Self {
+        Self {
+            takes_remains: true,
             ..self
         }
     }
@@ -229,8 +241,14 @@ impl Inputs {
                 context.not_a_directory(path);
                 Ok(())
             }
-            Input::Partition(partition) if partition.dir.segments.is_empty() => {
-                empty.push(partition.dir.path.clone());
+            Input::Partition(partition)
+                if partition.dir.segments.is_empty()
+                    && !(self.takes_remains && has_lost_all(partition.dir)) =>
+            {
+                empty.push(EmptyPartition {
+                    path: partition.dir.path.clone(),
+                    has_lost_all: has_lost_all(partition.dir),
+                });
                 Ok(())
             }
             Input::Partition(partition) => {

@@ -7,7 +7,8 @@ use std::thread;
 use super::finding::{Detail, Finding, GapClass};
 use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
-use crate::log::checkpoints::{SETTLING, high_watermark_past_end};
+use crate::format::file_name::PartitionDirStatus;
+use crate::log::checkpoints::{CheckpointedOffsets, SETTLING, high_watermark_past_end};
 use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
 use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
@@ -48,6 +49,67 @@ fn lost_front(
         }
         (None, None) => None,
     })
+}
+
+/// Whether a partition in use has no `.log`, and what is left of one tells that it had: a broker
+/// leaves it with one segment at least (`LogLoader.load`).
+#[must_use]
+pub fn has_lost_all(dir: &PartitionDir) -> bool {
+    all_lost(dir, Witnesses::new(dir, Io::default())).is_some()
+}
+
+/// What tells so.
+fn all_lost(dir: &PartitionDir, witnesses: Witnesses<'_>) -> Option<Witness> {
+    let is_live = dir.status() == Some(&PartitionDirStatus::Live);
+    if !dir.segments.is_empty() || !is_live || !dir.is_whole {
+        return None;
+    }
+    let all = 0..i64::MAX;
+    let set_aside = || witnesses.set_aside_from(all.clone());
+    let newest = snapshot_files(dir).max_by_key(|(at, _)| *at);
+    let snapshot = newest.filter(|(at, _)| *at > 0);
+    witnesses
+        .of_lost_segment(&all)
+        .or_else(set_aside)
+        .or(snapshot.and_then(|(_, file)| Witness::of_file(file)))
+}
+
+/// All of the offsets of such a log.
+pub(super) fn lost_log(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    io: Io,
+) -> Result<Option<Finding>, Error> {
+    let witnesses = Witnesses::new(dir, io);
+    let Some(witness) = all_lost(dir, witnesses) else {
+        return Ok(None);
+    };
+    // A broker may be making it, or have begun to delete it.
+    thread::sleep(SETTLING);
+    if dir.has_changed() || !PartitionDir::open(&dir.path)?.segments.is_empty() {
+        return Ok(None);
+    }
+    let is_snapshot = witness.kind == WitnessKind::ProducerSnapshot;
+    let snapshot = snapshot_files(dir)
+        .map(|(at, _)| at.saturating_sub(1))
+        .max();
+    let base_offset = (!is_snapshot).then_some(witness.base_offset);
+    let began = first_epoch_start(dir, io)?.or(base_offset).unwrap_or(0);
+    let first = began.max(checkpoints.log_start_offset.unwrap_or(0));
+    let all = 0..i64::MAX;
+    let files = witnesses.orphans(&all).map(|(_, file)| file);
+    let named = witnesses.in_indexes(files, &all)?.map(|(_, last)| last);
+    let last = [
+        named,
+        snapshot,
+        checkpoints.high_watermark.map(|at| at.saturating_sub(1)),
+    ];
+    let last = last.into_iter().flatten().max();
+    Ok(Some(Finding {
+        last_offset: last.filter(|last| *last >= first),
+        detail: Detail::ToldBy(witness),
+        ..gap(first, first, GapClass::SegmentMissing)
+    }))
 }
 
 /// Whether indexes without their `.log` are there and stay.

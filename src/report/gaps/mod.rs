@@ -9,8 +9,10 @@ mod finding;
 pub(super) mod offsets;
 mod repeats;
 mod row;
+mod told;
 mod witnesses;
 
+pub use ends::has_lost_all;
 pub use finding::{Detail, Finding, GapClass, GapKind, OffsetRange, range};
 pub use row::GapRow;
 pub use witnesses::{Witness, WitnessKind};
@@ -18,23 +20,21 @@ pub use witnesses::{Witness, WitnessKind};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use self::offsets::{Offsets, Placed, gap};
+use self::ends::lost_log;
+use self::offsets::{Offsets, Placed};
 use self::repeats::Repeats;
+use self::told::{Told, hidden};
 use super::coordinator_topics::is_written_by_coordinator;
 use super::filter::Filter;
 use super::partition_state::read_snapshot;
-use crate::format::NO_TIMESTAMP;
 use crate::format::control_record::EndTransactionMarker;
-use crate::format::record_batch::{CompressionType, RecordBatchHeader};
+use crate::format::record_batch::CompressionType;
 use crate::log::batches::{Batch, Entry, LegacyEntry};
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::{SegmentAt, walk_partition};
 use crate::log::{Error, Io};
-use crate::state::{SequenceFinding, SequenceGaps};
-
-/// Gaps that a later batch may still fill; beyond that the oldest is told as it is.
-const MAX_PENDING: usize = 4096;
+use crate::state::SequenceGaps;
 
 /// What to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,14 @@ pub fn find_gaps<E: From<Error>>(
         alarms: 0,
     };
     let mut found = Vec::new();
+    if let Some(all) = lost_log(dir, checkpoints, options.io)? {
+        found.push(all);
+        out.hand_out(&mut found)?;
+        return Ok(GapSummary {
+            alarms: out.alarms,
+            ..GapSummary::default()
+        });
+    }
     let mut fold = GapFold::begin(dir, checkpoints, options)?;
     fold.offsets.before_log(&mut found);
     let vanished = walk_partition(dir, options.io, 0, |at, entry| {
@@ -320,175 +328,4 @@ impl<'d> GapFold<'d> {
         self.offsets.entry(placed, found)?;
         Ok(())
     }
-}
-
-/// Offsets of a batch that no consumer gets: control records, and what the cleaner took.
-fn hidden(header: &RecordBatchHeader, placed: Placed, is_marker: bool) -> Option<Finding> {
-    let count = header.records_count();
-    let class = if count == 0 {
-        GapClass::EmptyBatch
-    } else if is_marker {
-        GapClass::ControlMarker
-    } else if header.attributes().is_control() {
-        GapClass::ControlRecord
-    } else {
-        GapClass::CompactedInsideBatch
-    };
-    let missing = i64::from(header.last_offset_delta()) + 1 - i64::from(count);
-    Some(Finding {
-        records: u64::try_from(missing).ok().filter(|&missing| missing > 0),
-        ..of_batch(
-            header,
-            placed,
-            gap(placed.first_offset, placed.last_offset, class),
-        )
-    })
-}
-
-/// A finding with what its batch says.
-fn of_batch(header: &RecordBatchHeader, placed: Placed, finding: Finding) -> Finding {
-    let timestamp = header.max_timestamp();
-    Finding {
-        producer: header
-            .has_producer_id()
-            .then(|| (header.producer_id(), header.producer_epoch())),
-        segment: Some(placed.segment),
-        position: Some(placed.position),
-        timestamp: (timestamp != NO_TIMESTAMP).then_some(timestamp),
-        ..finding
-    }
-}
-
-/// The batch about which something was found.
-struct Told<'h> {
-    header: &'h RecordBatchHeader,
-    placed: Placed,
-    log_start_offset: i64,
-    tells_aborted: bool,
-}
-
-impl Told<'_> {
-    fn tell(
-        &self,
-        finding: SequenceFinding,
-        pending: &mut VecDeque<Finding>,
-        repeats: &mut Repeats,
-        found: &mut Vec<Finding>,
-    ) {
-        match finding {
-            SequenceFinding::Aborted {
-                first_offset,
-                last_offset,
-            } => {
-                if self.tells_aborted && last_offset >= self.log_start_offset {
-                    let first = first_offset.max(self.log_start_offset);
-                    let aborted = gap(first, last_offset, GapClass::Aborted);
-                    let producer = (self.header.producer_id(), self.header.producer_epoch());
-                    found.push(Finding {
-                        producer: Some(producer),
-                        ..aborted
-                    });
-                }
-            }
-            SequenceFinding::Missing {
-                first_sequence,
-                last_sequence,
-                cause,
-            } => {
-                if pending.len() >= MAX_PENDING {
-                    found.extend(pending.pop_front());
-                }
-                pending.push_back(Finding {
-                    sequences: Some((first_sequence, last_sequence)),
-                    ..self.finding(GapKind::Missing, GapClass::of_missing(cause))
-                });
-            }
-            SequenceFinding::Behind => {
-                let class = GapClass::DuplicateSequence;
-                repeats.add_behind(self.header, self.finding(GapKind::Repeated, class));
-            }
-            SequenceFinding::MaybeStoredAgain { earlier_offset } => {
-                let class = GapClass::StoredAgainUnderNewEpoch;
-                repeats.add_stored_again(earlier_offset, self.finding(GapKind::Repeated, class));
-            }
-            SequenceFinding::Reordered => {
-                found.push(self.finding(GapKind::Reordered, GapClass::OutOfOrderSequence));
-                fill(pending, self.header);
-            }
-            SequenceFinding::EpochRaised {
-                known,
-                next_sequence,
-            } => {
-                let now = self.header.producer_epoch();
-                let class = GapClass::EpochRaised;
-                found.push(Finding {
-                    producer: Some((self.header.producer_id(), known)),
-                    sequences: Some((next_sequence, next_sequence)),
-                    ..self.epochs(GapKind::Missing, class, known.into(), now.into())
-                });
-            }
-            SequenceFinding::EpochRegression { known } => {
-                let now = self.header.producer_epoch();
-                let class = GapClass::ExpiredOrLostState;
-                let kind = GapKind::EpochRegression;
-                found.push(self.epochs(kind, class, known.into(), now.into()));
-            }
-            SequenceFinding::CoordinatorEpochRegression { known, found: now } => {
-                let class = GapClass::CoordinatorEpochRegression;
-                found.push(self.epochs(GapKind::EpochRegression, class, known, now));
-            }
-        }
-    }
-
-    /// A finding about an epoch and the one before it.
-    fn epochs(&self, kind: GapKind, class: GapClass, previous: i32, found: i32) -> Finding {
-        Finding {
-            detail: Detail::Epochs { previous, found },
-            ..self.finding(kind, class)
-        }
-    }
-
-    fn finding(&self, kind: GapKind, class: GapClass) -> Finding {
-        let header = self.header;
-        let has_sequences = header.base_sequence() >= 0;
-        Finding {
-            kind,
-            sequences: has_sequences.then(|| (header.base_sequence(), header.last_sequence())),
-            ..of_batch(
-                header,
-                self.placed,
-                gap(self.placed.first_offset, self.placed.last_offset, class),
-            )
-        }
-    }
-}
-
-/// Takes the sequences of a batch that came late out of those that are missing.
-fn fill(pending: &mut VecDeque<Finding>, header: &RecordBatchHeader) {
-    let producer = (header.producer_id(), header.producer_epoch());
-    let (first, last) = (header.base_sequence(), header.last_sequence());
-    let mut rest = None;
-    pending.retain_mut(|gap| {
-        let (Some(of), Some((gap_first, gap_last))) = (gap.producer, gap.sequences) else {
-            return true;
-        };
-        if of != producer || first > last || last < gap_first || first > gap_last {
-            return true;
-        }
-        if last < gap_last {
-            let after = (last + 1, gap_last);
-            if first > gap_first {
-                rest = Some(Finding {
-                    sequences: Some(after),
-                    ..*gap
-                });
-            } else {
-                gap.sequences = Some(after);
-                return true;
-            }
-        }
-        gap.sequences = Some((gap_first, first.saturating_sub(1)));
-        first > gap_first
-    });
-    pending.extend(rest);
 }

@@ -59,7 +59,9 @@ pub(crate) struct GapsArgs {
 
 pub(crate) fn run(args: &GapsArgs, context: &mut Context) -> anyhow::Result<Status> {
     let filter = args.partitions.filter_with(&args.batches);
-    let inputs = Inputs::new(&args.paths, filter.clone()).loaded(&args.loaded, None);
+    let inputs = Inputs::new(&args.paths, filter.clone())
+        .loaded(&args.loaded, None)
+        .with_remains();
     let options = GapOptions {
         io: context.io,
         filter,

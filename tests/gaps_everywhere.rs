@@ -365,3 +365,43 @@ fn a_log_without_any_segment_is_lost_from_its_start_to_its_end() {
     }
     assert!(checked > 40, "{checked}");
 }
+
+/// Another segment comes behind it.
+#[test]
+fn a_segment_torn_before_another_is_told_with_its_place() {
+    let mut checked = 0;
+    for partition in partitions() {
+        let (dir, checkpoints) = open(&partition);
+        let start = checkpoints.log_start_offset.unwrap_or(0);
+        for segments in dir.segments.windows(2) {
+            let [segment, next] = segments else { continue };
+            let bytes = fs::read(partition.join(format!("{:020}.log", segment.base_offset)));
+            let bytes = bytes.unwrap();
+            if bytes.get(16) != Some(&2) {
+                continue;
+            }
+            let batches = batches(&bytes);
+            let (position, base_offset) = batches[batches.len() - 1];
+            // Of a compacted log more offsets may be missing before it.
+            if base_offset < start || checkpoints.cleaner_offset.is_some() {
+                continue;
+            }
+            let copy = Copy::of(&partition);
+            fs::write(copy.log(segment.base_offset), &bytes[..position + 7]).unwrap();
+            let (_, rows) = gaps(&copy.path);
+            let torn = rows.iter().find(|row| row["class"] == "torn-tail");
+            let torn = torn.unwrap_or_else(|| panic!("{}: {rows:?}", partition.display()));
+            let told = json!([
+                torn["firstOffset"],
+                torn["lastOffset"],
+                torn["file"],
+                torn["position"]
+            ]);
+            let file = format!("{:020}.log", segment.base_offset);
+            let wanted = json!([base_offset, next.base_offset - 1, file, position]);
+            assert_eq!(told, wanted, "{}", partition.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}

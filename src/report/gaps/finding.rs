@@ -333,7 +333,7 @@ impl GapClass {
             Self::SegmentMissing => "a segment is missing here",
             Self::SegmentDeleted => "truncated, or renamed by hand",
             Self::Damage("zero-tail") => "zeros in place of batches",
-            Self::Damage("torn-tail") => "the last batch is torn",
+            Self::Damage("torn-tail") => "the .log ends in a torn batch",
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
             Self::NeverStored => "never stored",

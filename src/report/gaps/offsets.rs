@@ -133,9 +133,8 @@ impl<'d> Offsets<'d> {
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
         let (first, last) = (self.next_offset, base_offset - 1);
-        if let Some((_, damage)) = self.damage.take() {
-            let class = GapClass::Damage(damage.kind.name());
-            self.hole(first, last, class, found);
+        if let Some(damage) = self.damage.take() {
+            self.damaged_hole(first, last, damage, found);
             return Ok(());
         }
         let (class, witness) = self.class_before_segment(first..base_offset)?;
@@ -250,17 +249,13 @@ impl<'d> Offsets<'d> {
     fn jump(&mut self, placed: Placed, found: &mut Vec<Finding>) -> Result<(), Error> {
         let damage = self.damage.take();
         if placed.first_offset > self.next_offset {
-            let class = match damage {
-                Some((_, damage)) => GapClass::Damage(damage.kind.name()),
+            let (first, last) = (self.next_offset, placed.first_offset - 1);
+            match damage {
+                Some(damage) => self.damaged_hole(first, last, damage, found),
                 None => {
                     self.is_compacted = true;
-                    GapClass::CompactedBetweenBatches
+                    self.hole(first, last, GapClass::CompactedBetweenBatches, found);
                 }
-            };
-            let told = self.hole(self.next_offset, placed.first_offset - 1, class, found);
-            if let (Some((segment, damage)), Some(told)) = (damage, told) {
-                told.segment = Some(segment);
-                told.position = Some(damage.position);
             }
             return Ok(());
         }
@@ -382,6 +377,21 @@ impl<'d> Offsets<'d> {
             .filter(|&last| first.is_some_and(|first| last >= first));
         let first = first.or(Some(self.next_offset));
         found.push(damage_finding(damage, first, last));
+    }
+
+    /// Tells offsets that lie in damaged bytes.
+    fn damaged_hole(
+        &mut self,
+        first: i64,
+        last: i64,
+        (segment, damage): (usize, Damage),
+        found: &mut Vec<Finding>,
+    ) {
+        let class = GapClass::Damage(damage.kind.name());
+        if let Some(told) = self.hole(first, last, class, found) {
+            told.segment = Some(segment);
+            told.position = Some(damage.position);
+        }
     }
 
     /// Counts and tells offsets that are not there, as far as they are not below the log start.

@@ -229,14 +229,16 @@ impl Printer {
             count(row.open_transactions, "transaction"),
         );
         paragraph(&mut context.out, style, ["", "  "], &answer)?;
-        let times = format!(
-            "last times from {} to {}{}",
-            optional_time(row.oldest_timestamp),
-            optional_time(row.newest_timestamp),
-            row.producers_per_minute
-                .map_or_else(String::new, |rate| format!(", {rate} producers a minute")),
-        );
-        paragraph(&mut context.out, style, ["", "  "], &times)?;
+        if row.producers > 0 {
+            let times = format!(
+                "last times from {} to {}{}",
+                optional_time(row.oldest_timestamp),
+                optional_time(row.newest_timestamp),
+                row.producers_per_minute
+                    .map_or_else(String::new, |rate| format!(", {rate} producers a minute")),
+            );
+            paragraph(&mut context.out, style, ["", "  "], &times)?;
+        }
         if let Some(expired) = row.expired {
             writeln!(
                 context.out,

@@ -405,3 +405,67 @@ fn a_segment_torn_before_another_is_told_with_its_place() {
     }
     assert!(checked > 40, "{checked}");
 }
+
+/// A crash while segments are replaced leaves them under names that a start puts into place
+/// (`LogLoader.load`), unless what made them had not come to its end.
+#[test]
+fn a_segment_in_a_swap_file_comes_back() {
+    let mut checked = 0;
+    for partition in partitions() {
+        let (dir, checkpoints) = open(&partition);
+        let end = gaps(&partition).0.log_end_offset;
+        let start = checkpoints.log_start_offset.unwrap_or(0);
+        let is_whole = dir
+            .files
+            .iter()
+            .all(|it| it.parsed.state == FileState::Live);
+        if checkpoints.cleaner_offset.is_some() || !is_whole {
+            continue;
+        }
+        for (index, segment) in dir.segments.iter().enumerate() {
+            let next = dir.segments.get(index + 1);
+            let next = next.map_or(end, |next| next.base_offset);
+            if next <= start.max(segment.base_offset) {
+                continue;
+            }
+            let copy = Copy::of(&partition);
+            for suffix in ["log", "index", "timeindex", "txnindex"] {
+                let file = copy.log(segment.base_offset).with_extension(suffix);
+                if file.exists() {
+                    fs::rename(&file, file.with_extension(format!("{suffix}.swap"))).unwrap();
+                }
+            }
+            copy.rest();
+            let name = format!("{:020}.log.swap", segment.base_offset);
+            let (summary, rows) = gaps(&copy.path);
+            assert_eq!(
+                summary.alarms,
+                0,
+                "{} {name}: {rows:?}",
+                partition.display()
+            );
+            let back = rows
+                .iter()
+                .filter(|row| row["kind"] == "offsetGap" && row["class"] == "segment-in-swap");
+            let mut begin = start.max(segment.base_offset);
+            for row in back {
+                let told = json!([row["firstOffset"], row["toldBy"]]);
+                assert_eq!(told, json!([begin, name]), "{}", partition.display());
+                begin = row["lastOffset"].as_i64().unwrap() + 1;
+            }
+            assert_eq!(begin, next, "{}: {rows:?}", partition.display());
+
+            // What made it had not come to its end: the start deletes it.
+            fs::write(
+                copy.log(segment.base_offset).with_extension("log.cleaned"),
+                b"",
+            )
+            .unwrap();
+            let (_, rows) = gaps(&copy.path);
+            let mut rows = rows.iter();
+            assert!(!rows.any(|row| row["class"] == "segment-in-swap"));
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}

@@ -4,6 +4,7 @@
 //! (`LogSegment.changeFileSuffixes`), so an index of a live name never outlives its `.log`.
 
 use super::partition_dir::{FileEntry, PartitionDir};
+use super::swap_files::unfinished_from;
 use crate::format::file_name::{FileState, LogFileKind};
 
 /// The indexes in use whose `.log` is not, each with its base offset; without those of which
@@ -27,7 +28,10 @@ pub fn orphan_indexes(
 #[must_use]
 pub fn has_swap(dir: &PartitionDir, base: i64) -> bool {
     let mut files = dir.files.iter();
-    files.any(|it| it.parsed.kind == LogFileKind::Log(base) && it.parsed.state == FileState::Swap)
+    unfinished_from(dir).is_none_or(|from| base < from)
+        && files.any(|it| {
+            it.parsed.kind == LogFileKind::Log(base) && it.parsed.state == FileState::Swap
+        })
 }
 
 /// Whether an orphan is one still: a broker may have been renaming the files of its segment, or

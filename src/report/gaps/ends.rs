@@ -71,6 +71,7 @@ fn all_lost(dir: &PartitionDir, witnesses: Witnesses<'_>) -> Option<Witness> {
     witnesses
         .of_lost_segment(&all)
         .or_else(set_aside)
+        .or_else(|| dir.files.iter().find_map(Witness::of_swap))
         .or(snapshot.and_then(|(_, file)| Witness::of_file(file)))
 }
 

@@ -58,6 +58,8 @@ pub enum GapClass {
     /// Behind the end of the log a segment waits for its deletion: a follower that was told to
     /// truncate leaves that for a minute.
     SegmentDeleted,
+    /// A segment waits under the name `.log.swap` for the next start, which puts it into place.
+    SegmentInSwap,
     /// Bytes that are no batch, by the kind of damage.
     Damage(&'static str),
     /// A leader that knew the producer would have refused what follows: its state had expired or
@@ -95,6 +97,7 @@ impl GapClass {
             Self::Aborted => "aborted",
             Self::SegmentMissing => "segment-missing",
             Self::SegmentDeleted => "segment-deleted",
+            Self::SegmentInSwap => "segment-in-swap",
             Self::Damage(kind) => kind,
             Self::ExpiredOrLostState => "expired-or-lost-state",
             Self::NeverStored => "never-stored",
@@ -124,6 +127,7 @@ impl GapClass {
             | Self::ControlMarker
             | Self::ControlRecord
             | Self::SegmentDeleted
+            | Self::SegmentInSwap
             | Self::Aborted
             | Self::EpochRaised
             | Self::DuplicateSequence
@@ -283,7 +287,9 @@ impl Finding {
             }
             Detail::ToldBy(witness) => {
                 let _ = match witness.kind {
-                    WitnessKind::DeletedLog => write!(text, "; it is here as {witness}"),
+                    WitnessKind::DeletedLog | WitnessKind::LogSwap => {
+                        write!(text, "; it is here as {witness}")
+                    }
                     WitnessKind::OffsetIndex
                     | WitnessKind::TimeIndex
                     | WitnessKind::TransactionIndex
@@ -312,6 +318,9 @@ impl Finding {
                 "never stored; leader's state expired or lost"
             }
             (GapKind::Missing, GapClass::BeforeLogStart) => "before the log start",
+            (GapKind::Missing, GapClass::SegmentInSwap) => {
+                "back with its segment at the next start"
+            }
             (GapKind::Missing, GapClass::SegmentMissing) => {
                 "lost with the offsets that are missing"
             }
@@ -332,6 +341,7 @@ impl GapClass {
             Self::Aborted => "records of an aborted transaction",
             Self::SegmentMissing => "a segment is missing here",
             Self::SegmentDeleted => "truncated, or renamed by hand",
+            Self::SegmentInSwap => "back at the next start",
             Self::Damage("zero-tail") => "zeros in place of batches",
             Self::Damage("torn-tail") => "the .log ends in a torn batch",
             Self::Damage(_) => "damaged bytes; kseg dump shows them",

@@ -4,6 +4,7 @@
 //! One pass over the headers follows offsets and producers. Only where batches may repeat earlier
 //! ones, a second pass looks those up, some ten thousand at a time; a sound log never needs it.
 
+mod after_swaps;
 mod ends;
 mod finding;
 pub(super) mod offsets;
@@ -20,6 +21,7 @@ pub use witnesses::{Witness, WitnessKind};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
+use self::after_swaps::AfterSwaps;
 use self::ends::lost_log;
 use self::offsets::{Offsets, Placed};
 use self::repeats::Repeats;
@@ -78,12 +80,18 @@ pub fn find_gaps<E: From<Error>>(
 ) -> Result<GapSummary, E> {
     let mut out = Out {
         filter: &options.filter,
+        after_swaps: AfterSwaps::of(dir, checkpoints, options)?,
+        told_to: i64::MIN,
         emit,
         alarms: 0,
     };
     let mut found = Vec::new();
     if let Some(all) = lost_log(dir, checkpoints, options.io)? {
-        found.push(all);
+        let back_to = out.after_swaps.as_ref().map(AfterSwaps::last_offset);
+        found.push(Finding {
+            last_offset: all.last_offset.max(back_to),
+            ..all
+        });
         out.hand_out(&mut found)?;
         return Ok(GapSummary {
             alarms: out.alarms,
@@ -109,6 +117,7 @@ pub fn find_gaps<E: From<Error>>(
     fold.offsets.behind_log(&mut found)?;
     let mut summary = fold.finish(&mut found)?;
     out.hand_out(&mut found)?;
+    out.behind(summary.log_end_offset)?;
     summary.alarms = out.alarms;
     summary.vanished = vanished;
     Ok(summary)
@@ -125,6 +134,10 @@ fn sequences(dir: &PartitionDir) -> SequenceGaps {
 /// Passes on what the filter wants.
 struct Out<'f, F> {
     filter: &'f Filter,
+    /// What a start brings back.
+    after_swaps: Option<AfterSwaps>,
+    /// The offset behind the last one told of.
+    told_to: i64,
     emit: F,
     alarms: u64,
 }
@@ -135,10 +148,40 @@ impl<F> Out<'_, F> {
         F: FnMut(&Finding) -> Result<(), E>,
     {
         for finding in found.drain(..) {
-            if self.wants(&finding) {
-                self.alarms += u64::from(finding.is_alarm());
-                (self.emit)(&finding)?;
+            let last = finding
+                .last_offset
+                .map_or(i64::MIN, |last| last.saturating_add(1));
+            self.told_to = self.told_to.max(last);
+            match &self.after_swaps {
+                None => self.hand_on(&finding)?,
+                Some(after) => {
+                    for part in after.settle(finding) {
+                        self.hand_on(&part)?;
+                    }
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// What comes back behind the end of the log and all that has been told of.
+    fn behind<E>(&mut self, log_end_offset: i64) -> Result<(), E>
+    where
+        F: FnMut(&Finding) -> Result<(), E>,
+    {
+        let told_to = self.told_to.max(log_end_offset);
+        let after = self.after_swaps.as_ref();
+        let parts = after.map_or_else(Vec::new, |after| after.behind(told_to));
+        parts.iter().try_for_each(|part| self.hand_on(part))
+    }
+
+    fn hand_on<E>(&mut self, finding: &Finding) -> Result<(), E>
+    where
+        F: FnMut(&Finding) -> Result<(), E>,
+    {
+        if self.wants(finding) {
+            self.alarms += u64::from(finding.is_alarm());
+            (self.emit)(finding)?;
         }
         Ok(())
     }

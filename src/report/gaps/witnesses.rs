@@ -45,6 +45,8 @@ pub enum WitnessKind {
     ProducerSnapshot,
     /// `.log.deleted`: the segment itself, that any start deletes.
     DeletedLog,
+    /// `.log.swap`: the segment itself, that the next start puts into place.
+    LogSwap,
     /// `leader-epoch-checkpoint`, whose first line says where the log began.
     LeaderEpochs,
 }
@@ -55,6 +57,17 @@ impl Witness {
         kind: WitnessKind::LeaderEpochs,
         base_offset: 0,
     };
+
+    /// A segment in a `.swap` file.
+    pub(super) fn of_swap(file: &FileEntry) -> Option<Self> {
+        match (&file.parsed.kind, file.parsed.state) {
+            (LogFileKind::Log(base), FileState::Swap) => Some(Self {
+                kind: WitnessKind::LogSwap,
+                base_offset: *base,
+            }),
+            _ => None,
+        }
+    }
 
     /// The witness that a file in use can be.
     pub(super) fn of_file(file: &FileEntry) -> Option<Self> {
@@ -87,6 +100,7 @@ impl fmt::Display for Witness {
             WitnessKind::TransactionIndex => (LogFileKind::TransactionIndex(base), FileState::Live),
             WitnessKind::ProducerSnapshot => (LogFileKind::ProducerSnapshot(base), FileState::Live),
             WitnessKind::DeletedLog => (LogFileKind::Log(base), FileState::Deleted),
+            WitnessKind::LogSwap => (LogFileKind::Log(base), FileState::Swap),
             WitnessKind::LeaderEpochs => (LogFileKind::LeaderEpochCheckpoint, FileState::Live),
         };
         write!(f, "{kind}{}", state.suffix())
@@ -251,9 +265,10 @@ impl<'d> Witnesses<'d> {
                 let rows = AbortedTxnRows::decode(&bytes).rows();
                 rows.last().map(|row| row.last_offset())
             }
-            WitnessKind::ProducerSnapshot | WitnessKind::DeletedLog | WitnessKind::LeaderEpochs => {
-                None
-            }
+            WitnessKind::ProducerSnapshot
+            | WitnessKind::DeletedLog
+            | WitnessKind::LogSwap
+            | WitnessKind::LeaderEpochs => None,
         };
         Ok(last)
     }

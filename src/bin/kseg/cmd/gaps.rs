@@ -169,7 +169,7 @@ fn is_expected(finding: &Finding) -> bool {
         && match finding.kind {
             GapKind::OffsetGap | GapKind::Missing => !matches!(
                 finding.class,
-                GapClass::EpochRaised | GapClass::SegmentDeleted
+                GapClass::EpochRaised | GapClass::SegmentDeleted | GapClass::SegmentInSwap
             ),
             GapKind::Repeated | GapKind::Reordered | GapKind::EpochRegression => false,
         }

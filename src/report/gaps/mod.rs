@@ -243,6 +243,7 @@ impl<'d> GapFold<'d> {
     /// with transactions, and as they should be.
     pub(super) fn without_unread(mut self) -> Self {
         self.tells_unread = false;
+        self.sequences = self.sequences.without_aborted();
         self
     }
 
@@ -321,13 +322,11 @@ impl<'d> GapFold<'d> {
         let fold = (&mut self.pending, &mut self.repeats);
         let log_start_offset = self.offsets.log_start_offset;
         let gone = self.offsets.gone;
-        let tells_aborted = self.tells_unread;
         self.sequences.batch(header, marker, gone, |finding| {
             Told {
                 header,
                 placed,
                 log_start_offset,
-                tells_aborted,
             }
             .tell(finding, fold.0, fold.1, found);
         });

@@ -58,7 +58,6 @@ pub(super) struct Told<'h> {
     pub(super) header: &'h RecordBatchHeader,
     pub(super) placed: Placed,
     pub(super) log_start_offset: i64,
-    pub(super) tells_aborted: bool,
 }
 
 impl Told<'_> {
@@ -74,7 +73,7 @@ impl Told<'_> {
                 first_offset,
                 last_offset,
             } => {
-                if self.tells_aborted && last_offset >= self.log_start_offset {
+                if last_offset >= self.log_start_offset {
                     let first = first_offset.max(self.log_start_offset);
                     let aborted = gap(first, last_offset, GapClass::Aborted);
                     let producer = (self.header.producer_id(), self.header.producer_epoch());

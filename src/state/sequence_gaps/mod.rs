@@ -24,6 +24,7 @@ pub struct SequenceGaps {
     producers: JavaHashMap<Producer>,
     begins_at_zero: bool,
     ignore_sequences: bool,
+    tells_aborted: bool,
 }
 
 impl SequenceGaps {
@@ -35,7 +36,18 @@ impl SequenceGaps {
         Self {
             begins_at_zero,
             ignore_sequences,
+            tells_aborted: true,
             ..Self::default()
+        }
+    }
+
+    /// The same, for those who do not want to be told what an ABORT marker ends
+    /// ([`SequenceFinding::Aborted`]): nothing has to be kept of transactions then.
+    #[must_use]
+    pub fn without_aborted(self) -> Self {
+        Self {
+            tells_aborted: false,
+            ..self
         }
     }
 
@@ -85,7 +97,7 @@ impl SequenceGaps {
             }
             return;
         }
-        if header.attributes().is_transactional() {
+        if self.tells_aborted && header.attributes().is_transactional() {
             producer.add_to_txn(header);
         }
         if header.producer_epoch() != producer.epoch {

@@ -77,6 +77,14 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// All of them, or those that begin as `KSEG_LIVE_COMMAND` says.
+fn wanted_commands() -> Vec<ReadingCommand> {
+    let wanted = std::env::var("KSEG_LIVE_COMMAND").unwrap_or_default();
+    let mut commands = reading_commands();
+    commands.retain(|command| command.to_string().starts_with(&wanted));
+    commands
+}
+
 /// How long the writers wait between two changes: a command meets about as many on a slow or busy
 /// machine as on a fast one.
 struct Pace(AtomicU64);
@@ -146,7 +154,7 @@ fn nothing_is_found_in_a_sound_log_directory_under_change() {
         let _stop = StopAtEnd(stop);
         let until = Instant::now() + Duration::from_secs(seconds);
         let mut tally = Tally::default();
-        let commands = reading_commands();
+        let commands = wanted_commands();
         for (turn, command) in commands.iter().cycle().enumerate() {
             if turn >= commands.len() && Instant::now() > until {
                 break;

@@ -6,8 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::SystemTime;
 
+use super::checkpoints::{SETTLING, is_recent};
 use super::held_files::HeldFiles;
 use super::mapped_file::MappedFile;
 use super::odd_entry::{Odd, OddEntry};
@@ -307,6 +309,26 @@ impl PartitionDir {
             return Err(Error::ChangedWhileReading { path });
         }
         Ok(())
+    }
+
+    /// Whether segments with these base offsets are in use still, once a broker has got on that may
+    /// be at work: one that begins the log anew makes the new segment before the old ones go
+    /// (`LocalLog.truncateFullyAndStartAt`), and what lies between them was never lost.
+    ///
+    /// # Errors
+    /// [`Error::ChangedWhileReading`] if they are not, or the directory cannot be listed.
+    pub fn check_in_use(&self, base_offsets: &[i64]) -> Result<(), Error> {
+        if !self.is_on_disk() || !is_recent(&self.path) {
+            return Ok(());
+        }
+        thread::sleep(SETTLING);
+        let now = Self::open(&self.path)?;
+        let is_in_use = |base: &i64| now.segments.iter().any(|it| it.base_offset == *base);
+        if base_offsets.iter().all(is_in_use) {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        Err(Error::ChangedWhileReading { path })
     }
 
     /// An error if a file was truncated since [`PartitionDir::hold`]: what was read of it, and of

@@ -138,6 +138,12 @@ impl<'d> Offsets<'d> {
             return Ok(());
         }
         let (class, witness) = self.class_before_segment(first..base_offset)?;
+        let before = self.segment.and_then(|index| self.dir.segments.get(index));
+        if class == GapClass::SegmentMissing
+            && let Some(before) = before
+        {
+            self.dir.check_in_use(&[before.base_offset, base_offset])?;
+        }
         let told = self.hole(first, last, class, found);
         if let (Some(witness), Some(told)) = (witness, told) {
             told.detail = Detail::ToldBy(witness);

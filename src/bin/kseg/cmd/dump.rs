@@ -1,11 +1,13 @@
 //! `kseg dump`: what is in a file, row by row.
 
 use std::path::Path;
+use std::thread;
 
 use clap::{Args, ValueEnum};
 use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName, PartitionDirName};
 use kseg::format::internal_topic::InternalTopic;
 use kseg::log::Error;
+use kseg::log::checkpoints::{SETTLING, is_recent};
 use kseg::log::log_dir::LogDir;
 use kseg::log::mapped_file::MappedFile;
 use kseg::log::partition_dir::PartitionDir;
@@ -362,6 +364,10 @@ impl Dump {
         context: &mut Context,
     ) -> anyhow::Result<DumpCounts> {
         let Self { options, sink, .. } = self;
+        let again = matches!(content, Content::Rows(SideFile::ProducerSnapshot))
+            .then(|| opened_again(file, context))
+            .flatten();
+        let file = again.as_ref().unwrap_or(file);
         let emit = |row: &DumpRow<'_>| {
             // What was read behind a cut were zeros that are not in the file.
             file.check_unchanged()?;
@@ -374,6 +380,15 @@ impl Dump {
             }
         }
     }
+}
+
+/// A snapshot that a broker may have made a moment ago and not yet filled, once more.
+fn opened_again(file: &MappedFile, context: &Context) -> Option<MappedFile> {
+    if !file.is_empty() || !is_recent(file.path()) {
+        return None;
+    }
+    thread::sleep(SETTLING);
+    MappedFile::open(file.path(), context.io).ok()
 }
 
 /// The content of a file in a partition directory; `None` if it has no rows.

@@ -98,6 +98,14 @@ fn segments_that_are_gone_are_counted() {
             fs::write(partition.join(format!("{segment}.log")), []).unwrap();
         });
         assert_gone(&emptied, first, last, "segment-missing");
+        // A cleaner leaves an empty `.log` too, but never without its indexes.
+        for name in [format!("{segment}.log"), format!("{segment}.log.swap")] {
+            let alone = damaged(|partition| {
+                remove(partition, segment, &all);
+                fs::write(partition.join(&name), []).unwrap();
+            });
+            assert_gone(&alone, first, last, "segment-missing");
+        }
     }
 }
 

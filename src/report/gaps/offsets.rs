@@ -190,8 +190,11 @@ impl<'d> Offsets<'d> {
         if is_compacted {
             return Ok((GapClass::CompactedBetweenBatches, None));
         }
-        // The cleaner leaves an empty `.log` behind where nothing of it is left.
-        if !self.is_segment_empty || self.witnesses.has_lone_snapshot(&offsets) {
+        // The cleaner leaves an empty `.log` behind where nothing of it is left, and its indexes.
+        let has_indexes =
+            segment.is_some_and(|it| it.offset_index.is_some() && it.time_index.is_some());
+        let may_be_cleaned = self.is_segment_empty && has_indexes;
+        if !may_be_cleaned || self.witnesses.has_lone_snapshot(&offsets) {
             return Ok((GapClass::SegmentMissing, None));
         }
         match self.witnesses.of_last_batches(&offsets)? {

@@ -93,12 +93,14 @@ fn of_offset_gap(
         let mut bases = dir.segments.iter().map(|it| it.base_offset);
         bases.any(|it| it == base)
     };
-    let message = if let Detail::ToldBy(file) = finding.detail
-        && finding.first_offset.is_some_and(is_here)
-    {
+    let is_here = finding.first_offset.is_some_and(is_here);
+    let message = if !is_here {
+        "a segment is missing: these offsets are in no file in use".to_owned()
+    } else if let Detail::ToldBy(file) = finding.detail {
         format!("the .log of a segment is empty, and {file} tells that it was not")
     } else {
-        "a segment is missing: these offsets are in no file in use".to_owned()
+        "the .log of a segment is empty, and its indexes are gone: no cleaner leaves it so"
+            .to_owned()
     };
     (finding.class == GapClass::SegmentMissing).then(|| Finding {
         offset: finding.first_offset,

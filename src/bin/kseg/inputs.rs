@@ -37,6 +37,8 @@ pub(crate) struct Inputs {
     has_own_progress: bool,
     /// Whether what is no file is told by the command itself.
     tells_odd: bool,
+    /// Whether there is no answer without the checkpoints.
+    needs_checkpoints: bool,
     /// Hand out what a broker would have after its start.
     as_loaded: Option<RefCell<AssumedStarts>>,
     now_ms: Option<i64>,
@@ -74,6 +76,7 @@ impl Inputs {
             has_told_empty: Cell::new(false),
             has_own_progress: false,
             tells_odd: false,
+            needs_checkpoints: false,
             as_loaded: None,
             now_ms: None,
             names: OnceCell::new(),
@@ -120,6 +123,14 @@ impl Inputs {
     pub(crate) fn telling_odd_entries(self) -> Self {
         Self {
             tells_odd: true,
+            ..self
+        }
+    }
+
+    /// For a command that answers nothing for sure without the checkpoints a broker reads.
+    pub(crate) fn needing_checkpoints(self) -> Self {
+        Self {
+            needs_checkpoints: true,
             ..self
         }
     }
@@ -190,7 +201,7 @@ impl Inputs {
                         continue;
                     }
                     // First the checkpoints: what they name lies in the log that is held then.
-                    let checkpoints = checkpoints_above(&dir.path, context);
+                    let checkpoints = self.checkpoints_above(&dir.path, context);
                     match PartitionDir::hold(&dir.path) {
                         Ok(dir) => {
                             wanted +=
@@ -290,6 +301,22 @@ impl Inputs {
         Ok(1)
     }
 
+    fn checkpoints_above(&self, path: &Path, context: &mut Context) -> Checkpoints {
+        folder_above(path).map_or_else(Checkpoints::default, |above| {
+            self.checkpoints(&above, context)
+        })
+    }
+
+    fn checkpoints(&self, dir: &Path, context: &mut Context) -> Checkpoints {
+        let checkpoints = read_checkpoints(dir, context);
+        let unread = checkpoints.problems.iter().filter(|it| it.defect.is_none());
+        for problem in unread.filter(|_| self.needs_checkpoints) {
+            let next_step = "a broker reads it at its start, and ends or goes offline if it cannot";
+            context.fail_with(&problem.to_string(), next_step);
+        }
+        checkpoints
+    }
+
     fn log_dir(
         &self,
         dir: &LogDir,
@@ -304,7 +331,7 @@ impl Inputs {
                 path.display()
             ));
         }
-        let checkpoints = read_checkpoints(&dir.path, context);
+        let checkpoints = self.checkpoints(&dir.path, context);
         let named = dir.partitions.iter().filter(|it| self.names(it));
         let partitions: Vec<&PartitionPath> = named.collect();
         if partitions.is_empty() && self.narrows_partitions() {
@@ -353,7 +380,7 @@ impl Inputs {
         }
         let offsets = match checkpoints {
             Some(checkpoints) => checkpoints.of_dir(dir),
-            None => checkpoints_above(&dir.path, context).of_dir(dir),
+            None => self.checkpoints_above(&dir.path, context).of_dir(dir),
         };
         let label = self.label(&dir.path);
         if !self.tells_odd {

@@ -117,6 +117,7 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
     let copy = copy.map(|out| Copy::begin(&args.paths.paths, out));
     let mut copy = copy.transpose()?;
     let inputs = Inputs::new(&args.paths, args.partitions.filter())
+        .needing_checkpoints()
         .collecting()
         .whole();
     let mut json = JsonRows::for_format(context.format, "kseg/recover/v1");
@@ -333,6 +334,10 @@ fn copy_root_files(dir: &LogDir, to: &Path) -> anyhow::Result<()> {
         let parsed = LogDirFileName::parse(name);
         if parsed != LogDirFileName::Lock && parsed != LogDirFileName::CleanShutdown {
             let from = dir.path.join(name);
+            // Whoever opens a pipe waits for its other end.
+            if !from.is_file() {
+                continue;
+            }
             fs::copy(&from, to.join(name)).with_context(|| from.display().to_string())?;
         }
     }

@@ -24,6 +24,7 @@ const UNDAMAGED: &str = "s07j-deleted-segment/undamaged";
 
 #[derive(Clone, Copy, Debug)]
 enum Odd {
+    LinkIntoNothing,
     Link,
     Directory,
 }
@@ -37,6 +38,7 @@ fn with(odd: Odd, name: &str) -> (TempDir, PathBuf) {
     }
     match odd {
         Odd::Link => symlink("gone", &path).unwrap(),
+        Odd::LinkIntoNothing => symlink("gone/disk/file", &path).unwrap(),
         Odd::Directory => fs::create_dir(&path).unwrap(),
     }
     let partition = data.path().join("dmg-0");
@@ -101,6 +103,26 @@ const ENTRIES: &[(&str, Odd, Option<&str>, bool)] = &[
         Some("KafkaStorageException"),
         false,
     ),
+    // An index that is made in recovery, of the last segment, and a snapshot at the log end.
+    (
+        "00000000000000000100.index",
+        Odd::LinkIntoNothing,
+        Some("KafkaStorageException"),
+        false,
+    ),
+    (
+        "00000000000000000100.timeindex",
+        Odd::LinkIntoNothing,
+        Some("KafkaStorageException"),
+        false,
+    ),
+    (
+        "00000000000000000116.snapshot",
+        Odd::LinkIntoNothing,
+        Some("KafkaStorageException"),
+        false,
+    ),
+    ("00000000000000000047.log", Odd::LinkIntoNothing, None, true),
     ("00000000000000000047.index", Odd::Directory, None, false),
     ("00000000000000000047.log.swap", Odd::Directory, None, true),
 ];
@@ -111,6 +133,7 @@ fn what_is_no_file_is_said_and_taken_as_a_broker_takes_it() {
         let place = format!("{name} {odd:?}");
         let what = match odd {
             Odd::Link => "a link to nothing",
+            Odd::LinkIntoNothing => "a link into a folder that is not there",
             Odd::Directory => "a directory",
         };
         let (data, partition) = with(*odd, &format!("dmg-0/{name}"));
@@ -157,7 +180,7 @@ fn what_is_no_file_is_said_and_taken_as_a_broker_takes_it() {
         if *is_as_without {
             let entry = partition.join(name);
             match odd {
-                Odd::Link => fs::remove_file(entry).unwrap(),
+                Odd::Link | Odd::LinkIntoNothing => fs::remove_file(entry).unwrap(),
                 Odd::Directory => fs::remove_dir(entry).unwrap(),
             }
             let without = recover(&[partition.as_os_str()]);

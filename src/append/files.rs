@@ -102,7 +102,8 @@ impl Files {
             Self::Overlay(overlay) => {
                 let overlay = locked(overlay);
                 let name = name(path);
-                overlay.find(name).is_some() || overlay.is_directory(name)
+                // A link to nothing does not (`File.exists`).
+                overlay.find(name).is_some() || overlay.taken_by(name) == Some(Odd::Directory)
             }
         }
     }
@@ -120,10 +121,10 @@ impl Files {
                 .map_err(|source| Error::io(path, source))?,
             Self::Overlay(overlay) => {
                 let mut files = locked(overlay);
-                if files.is_directory(name(path)) {
-                    return Err(a_directory(path));
-                }
                 let found = files.find(name(path));
+                if let Some(what) = files.taken_by(name(path)).filter(|_| found.is_none()) {
+                    return Err(not_a_file(path, what));
+                }
                 let id = found.unwrap_or_else(|| files.create(name(path)));
                 Handle::Overlay(Arc::clone(overlay), id)
             }
@@ -139,8 +140,10 @@ impl Files {
                 let overlay = locked(overlay);
                 match overlay.find(name(path)) {
                     Some(id) => Ok(overlay.open(id)?),
-                    None if overlay.is_directory(name(path)) => Err(a_directory(path)),
-                    None => Err(not_there(path)),
+                    None => Err(match overlay.taken_by(name(path)) {
+                        Some(what) => not_a_file(path, what),
+                        None => not_there(path),
+                    }),
                 }
             }
         }
@@ -239,9 +242,8 @@ impl Files {
     }
 }
 
-fn a_directory(path: &Path) -> Error {
+fn not_a_file(path: &Path, what: Odd) -> Error {
     let path = path.to_owned();
-    let what = Odd::Directory;
     LoadError::NotAFile { path, what }.into()
 }
 

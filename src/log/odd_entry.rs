@@ -22,8 +22,11 @@ pub struct OddEntry {
 /// What has a file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
-    /// A link to what is not there.
+    /// A link to what is not there, and can be made there.
     LinkToNothing,
+    /// A link into a folder that is not there, as of a disk that is not mounted: what it points to
+    /// cannot be made.
+    LinkIntoNothing,
     /// A directory.
     Directory,
 }
@@ -32,6 +35,7 @@ impl fmt::Display for Odd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LinkToNothing => "a link to nothing",
+            Self::LinkIntoNothing => "a link into a folder that is not there",
             Self::Directory => "a directory",
         })
     }
@@ -56,13 +60,14 @@ impl OddEntry {
     /// taken, and reads it (`CheckpointFile`); it reads a `partition.metadata` and opens a
     /// `.txnindex` that exist (`UnifiedLog.initializeTopicId`, `TransactionIndex`); the other
     /// indexes it opens when it needs them (`LazyIndex`), and a snapshot when it writes one of that
-    /// name (`ProducerStateManager.writeSnapshot`).
+    /// name (`ProducerStateManager.writeSnapshot`). What a link points to is made then, if it can be.
     #[must_use]
     pub fn effect(&self) -> OddEffect {
         if self.parsed.state != FileState::Live {
             return OddEffect::PassedOver;
         }
         let is_directory = self.what == Odd::Directory;
+        let cannot_be_made = self.what != Odd::LinkToNothing;
         match &self.parsed.kind {
             LogFileKind::LeaderEpochCheckpoint => OddEffect::FailsToLoad,
             LogFileKind::PartitionMetadata | LogFileKind::TransactionIndex(_) if is_directory => {
@@ -70,8 +75,9 @@ impl OddEntry {
             }
             LogFileKind::OffsetIndex(_)
             | LogFileKind::TimeIndex(_)
+            | LogFileKind::TransactionIndex(_)
             | LogFileKind::ProducerSnapshot(_)
-                if is_directory =>
+                if cannot_be_made =>
             {
                 OddEffect::FailsInUse
             }

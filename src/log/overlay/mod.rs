@@ -10,7 +10,7 @@ mod content;
 mod reading;
 mod remade;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,8 +37,8 @@ pub struct Overlay {
     /// The name each file has, or had last.
     last_names: Vec<OsString>,
     names: BTreeMap<OsString, FileId>,
-    /// Names that directories have.
-    directories: BTreeSet<OsString>,
+    /// Names under which no file can be opened or made, and what has them.
+    taken: BTreeMap<OsString, Odd>,
     /// The names when nothing had been changed yet; ids count in their order.
     original: Vec<(OsString, u64)>,
     /// Why a file was changed last.
@@ -62,8 +62,8 @@ impl Overlay {
     /// # Errors
     /// If one of them is no regular file, or cannot be looked at.
     pub fn new(dir: &PartitionDir, io: Io) -> Result<Self, Error> {
-        let is_directory = |it: &&OddEntry| it.what == Odd::Directory;
-        let directories = dir.odd.iter().filter(is_directory);
+        let is_taken = |it: &&OddEntry| it.what != Odd::LinkToNothing;
+        let taken = dir.odd.iter().filter(is_taken);
         let mut overlay = Self {
             dir: dir.path.clone(),
             held: dir.held.clone(),
@@ -71,7 +71,7 @@ impl Overlay {
             contents: Vec::new(),
             last_names: Vec::new(),
             names: BTreeMap::new(),
-            directories: directories.map(|it| it.file_name.clone()).collect(),
+            taken: taken.map(|it| (it.file_name.clone(), it.what)).collect(),
             original: Vec::new(),
             reasons: BTreeMap::new(),
             rename_reasons: BTreeMap::new(),
@@ -139,10 +139,10 @@ impl Overlay {
         self.names.get(name).copied()
     }
 
-    /// Whether a directory has that name.
+    /// What has that name, if no file can be opened or made under it.
     #[must_use]
-    pub fn is_directory(&self, name: &OsStr) -> bool {
-        self.directories.contains(name)
+    pub fn taken_by(&self, name: &OsStr) -> Option<Odd> {
+        self.taken.get(name).copied()
     }
 
     /// Why the next changes are made; it is remembered with each file they touch. While it is empty

@@ -41,6 +41,9 @@ fn of_odd(entry: &OddEntry) -> Finding {
     };
     let next_step = match entry.what {
         Odd::LinkToNothing => "bring back the file it points to, or take the link away",
+        Odd::LinkIntoNothing => {
+            "mount or bring back the folder it points into, or take the link away"
+        }
         Odd::Directory => "move it out of the directory",
     };
     Finding {

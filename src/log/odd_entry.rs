@@ -60,7 +60,8 @@ impl OddEntry {
     /// taken, and reads it (`CheckpointFile`); it reads a `partition.metadata` and opens a
     /// `.txnindex` that exist (`UnifiedLog.initializeTopicId`, `TransactionIndex`); the other
     /// indexes it opens when it needs them (`LazyIndex`), and a snapshot when it writes one of that
-    /// name (`ProducerStateManager.writeSnapshot`). What a link points to is made then, if it can be.
+    /// name (`ProducerStateManager.writeSnapshot`). What a link points to is made then, if it can
+    /// be.
     #[must_use]
     pub fn effect(&self) -> OddEffect {
         if self.parsed.state != FileState::Live {

@@ -28,6 +28,7 @@ impl Seen {
     }
 }
 
-fn real(path: &Path) -> PathBuf {
+/// The path without links and detours, as far as it can be told.
+pub(crate) fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -24,6 +24,7 @@ use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above};
 use crate::progress::ByteProgress;
 use crate::render::json::JsonRows;
 use crate::render::verify_table::VerifyTable;
+use crate::seen::real;
 
 /// Check every file of partitions and log directories, alone and against each other
 ///
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
         across: AcrossPartitions::new(&options, args.equal_records),
         obstacles: StartObstacles::find(&args.paths.paths, context.io),
         options,
-        seen: Seen::default(),
+        log_dirs: HashSet::new(),
         out: Out {
             json: JsonRows::for_format(context.format, "kseg/verify/v1"),
             table: VerifyTable::new(args.all, scope),
@@ -172,14 +173,6 @@ fn scope(filter: &Filter) -> Option<String> {
     })
 }
 
-/// What has been looked at: a path may be named twice, or lie in another one.
-#[derive(Default)]
-struct Seen {
-    log_dirs: HashSet<PathBuf>,
-    /// With the segment, if it was one alone.
-    partitions: HashSet<(PathBuf, Option<i64>)>,
-}
-
 /// Whether it is one of the files that a broker keeps in a partition directory.
 fn is_log_file(name: &str) -> bool {
     !matches!(
@@ -193,30 +186,14 @@ fn is_log_dir_file(name: &str) -> bool {
     !matches!(LogDirFileName::parse(name), LogDirFileName::Unknown(_))
 }
 
-fn real(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-impl Seen {
-    fn is_new_log_dir(&mut self, path: &Path) -> bool {
-        self.log_dirs.insert(real(path))
-    }
-
-    fn is_new_partition(&mut self, dir: &PartitionDir) -> bool {
-        let path = real(&dir.path);
-        let first = dir.segments.first().map(|first| first.base_offset);
-        let segment = first.filter(|_| !dir.is_whole);
-        !self.partitions.contains(&(path.clone(), None)) && self.partitions.insert((path, segment))
-    }
-}
-
 /// One run of the command.
 struct Run {
     options: VerifyOptions,
     across: AcrossPartitions,
     obstacles: StartObstacles,
     progress: ByteProgress,
-    seen: Seen,
+    /// Log directories looked at: several partitions lie in one.
+    log_dirs: HashSet<PathBuf>,
     out: Out,
 }
 
@@ -224,14 +201,14 @@ impl Run {
     fn input(&mut self, input: &Input<'_>, context: &mut Context) -> anyhow::Result<()> {
         match input {
             Input::File(path) => self.file(path, context),
-            Input::LogDir(dir) if self.seen.is_new_log_dir(&dir.path) => {
+            Input::LogDir(dir) if self.log_dirs.insert(real(&dir.path)) => {
                 self.log_dir(dir, &self.options.clone(), context)
             }
-            Input::Partition(input) if self.seen.is_new_partition(input.dir) => {
+            Input::LogDir(_) => Ok(()),
+            Input::Partition(input) => {
                 self.log_dir_above(input.dir, context)?;
                 self.partition(input, &self.options.clone(), context)
             }
-            Input::LogDir(_) | Input::Partition(_) => Ok(()),
         }
     }
 
@@ -243,7 +220,7 @@ impl Run {
             return Ok(());
         };
         match LogDir::open(above) {
-            Ok(above) if above.has_known_file() && self.seen.is_new_log_dir(&above.path) => {
+            Ok(above) if above.has_known_file() && self.log_dirs.insert(real(&above.path)) => {
                 self.log_dir(&above, &self.options.clone(), context)
             }
             Ok(_) | Err(_) => Ok(()),

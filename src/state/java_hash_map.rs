@@ -192,7 +192,7 @@ impl<V> JavaHashMap<V> {
 
     /// Whether the next `computeIfAbsent` doubles the table, be its key present or not.
     #[inline]
-    pub(crate) fn grows_on_compute(&self) -> bool {
+    fn grows_on_compute(&self) -> bool {
         self.len > self.threshold()
     }
 

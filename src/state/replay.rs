@@ -6,7 +6,7 @@
 //! went to another epoch and back still remembers.
 
 use super::append_origin::{AppendOrigin, TransactionVersion};
-use super::java_hash_map::{JavaHashMap, Slot};
+use super::java_hash_map::JavaHashMap;
 use super::log_offset_metadata::LogOffsetMetadata;
 use super::producer_append_info::ProducerAppendInfo;
 use super::producer_state_manager::ProducerStateManager;
@@ -127,7 +127,6 @@ fn recover_control_batch(
 #[derive(Clone, Debug, Default)]
 pub struct SegmentProducers {
     producers: JavaHashMap<ProducerAppendInfo>,
-    last_used: Option<Slot>,
     completed: Vec<CompletedTxn>,
 }
 
@@ -169,7 +168,9 @@ impl SegmentProducers {
         marker: Option<EndTransactionMarker>,
         how: UpdateProducers,
     ) -> Result<(), Refusal> {
-        let slot = self.slot(manager, header.producer_id(), how.origin);
+        let producer_id = header.producer_id();
+        let begin = || manager.prepare_update(producer_id, how.origin);
+        let slot = self.producers.compute_if_absent(producer_id, begin);
         let Some(info) = self.producers.value_mut(slot) else {
             return Ok(());
         };
@@ -182,27 +183,6 @@ impl SegmentProducers {
         manager.end_verification(header);
         self.completed.extend(completed);
         Ok(())
-    }
-
-    #[inline]
-    fn slot(
-        &mut self,
-        manager: &ProducerStateManager,
-        producer_id: i64,
-        origin: AppendOrigin,
-    ) -> Slot {
-        if let Some(slot) = self.last_used
-            && let Some(info) = self.producers.value(slot)
-            && info.producer_id() == producer_id
-            && !self.producers.grows_on_compute()
-        {
-            return slot;
-        }
-        let slot = self
-            .producers
-            .compute_if_absent(producer_id, || manager.prepare_update(producer_id, origin));
-        self.last_used = Some(slot);
-        slot
     }
 
     /// Takes the producers into the state, in the order of the map they were gathered in, and

@@ -293,8 +293,7 @@ fn a_torn_tail_without_an_offset_reaches_to_where_the_snapshot_lies() {
         let left = [1, 7][checked % 2];
         fs::write(copy.log(last.base_offset), &bytes[..position + left]).unwrap();
         let (_, rows) = gaps(&copy.path);
-        let torn = rows.iter().find(|row| row["class"] == "torn-tail");
-        let torn = torn.unwrap_or_else(|| panic!("{}: {rows:?}", partition.display()));
+        let torn = torn_tail(&rows, &partition);
         let told = json!([
             torn["firstOffset"],
             torn["lastOffset"],
@@ -309,6 +308,11 @@ fn a_torn_tail_without_an_offset_reaches_to_where_the_snapshot_lies() {
         checked += 1;
     }
     assert!(checked > 30, "{checked}");
+}
+
+fn torn_tail<'r>(rows: &'r [Value], partition: &Path) -> &'r Value {
+    let torn = rows.iter().find(|row| row["class"] == "torn-tail");
+    torn.unwrap_or_else(|| panic!("{}: {rows:?}", partition.display()))
 }
 
 /// A broker leaves one segment at least in a partition that it has.
@@ -389,8 +393,7 @@ fn a_segment_torn_before_another_is_told_with_its_place() {
             let copy = Copy::of(&partition);
             fs::write(copy.log(segment.base_offset), &bytes[..position + 7]).unwrap();
             let (_, rows) = gaps(&copy.path);
-            let torn = rows.iter().find(|row| row["class"] == "torn-tail");
-            let torn = torn.unwrap_or_else(|| panic!("{}: {rows:?}", partition.display()));
+            let torn = torn_tail(&rows, &partition);
             let told = json!([
                 torn["firstOffset"],
                 torn["lastOffset"],

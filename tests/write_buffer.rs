@@ -6,6 +6,7 @@
 )]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use kseg::append::{Checkpointed, LeaderAppend, LogConfig, PartitionLog};
@@ -68,16 +69,16 @@ fn gathered_batches_are_in_the_file_once_they_are_too_many_or_asked_for() {
     assert_eq!(log.log_end_offset(), 1);
     assert_eq!(log.size_in_bytes(), batches.len() as u64);
 
-    let second = append(&mut log, 500);
-    assert_eq!(in_file(dir.path()), batches);
-    batches.extend(second);
+    // Written up to a multiple of what may wait.
+    batches.extend(append(&mut log, 500));
+    assert_eq!(in_file(dir.path()), batches[..1000]);
     log.write_buffered().unwrap();
     assert_eq!(in_file(dir.path()), batches);
 
-    // One that is larger than all that may wait is written at once, behind those that waited.
+    // One that is larger than all that may wait, too.
     batches.extend(append(&mut log, 10));
     batches.extend(append(&mut log, 2000));
-    assert_eq!(in_file(dir.path()), batches);
+    assert_eq!(in_file(dir.path()), batches[..batches.len() / 1000 * 1000]);
 
     batches.extend(append(&mut log, 10));
     log.flush(false).unwrap();
@@ -104,6 +105,33 @@ fn gathered_batches_are_in_the_file_after_a_kill_a_close_a_roll_and_a_drop() {
     let batch = append(&mut log, 10);
     drop(log);
     assert_eq!(in_file(dir.path()), batch);
+}
+
+#[test]
+fn blocks_reserved_ahead_are_given_back() {
+    const PIECE: usize = 64 * 1024;
+    let ends: [(&str, End); 3] = [
+        ("close", |log| log.close().unwrap()),
+        ("roll", |log| assert!(log.roll().is_ok())),
+        ("cut", |log| assert!(log.truncate_to(30).unwrap())),
+    ];
+    for (name, end) in ends {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("00000000000000000000.log");
+        let mut log = open(dir.path(), PIECE);
+        for _ in 0..40 {
+            append(&mut log, 10_000);
+        }
+        assert_eq!(fs::metadata(&path).unwrap().len(), 6 * PIECE as u64);
+        end(&mut log);
+        let metadata = fs::metadata(&path).unwrap();
+        let allocated = metadata.blocks() * 512;
+        assert!(
+            allocated < metadata.len() + PIECE as u64,
+            "{name}: {allocated} bytes allocated for {}",
+            metadata.len()
+        );
+    }
 }
 
 #[test]

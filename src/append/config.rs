@@ -94,10 +94,13 @@ pub struct LogConfig {
     /// which takes a fraction of the time. With 0, the default, a batch is in the file when its
     /// append returns, as Kafka has it: other processes see it, and it survives this one.
     ///
-    /// With more, the last batches are in the file after the next flush, roll, truncation or
+    /// With more, they are written when that many bytes of the file are complete, and the last ones
+    /// with the next flush, roll, truncation or
     /// [`write_buffered`](super::PartitionLog::write_buffered), and when the log is closed or
-    /// dropped; a process that is killed loses them. What this log answers is the same, and so are
-    /// the files in the end.
+    /// dropped. A process that is killed loses what waits, and may leave the beginning of a batch,
+    /// which the next recovery cuts off, and some blocks reserved behind the end of the file, which
+    /// stay with it until it is written on or truncated. What this log answers is the same, and so
+    /// are the files in the end.
     pub write_buffer_bytes: usize,
 }
 

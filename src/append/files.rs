@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+#[cfg(target_os = "linux")]
+use rustix::fs::FallocateFlags;
+
 use super::error::{Error, LoadError};
 use crate::log::Io;
 use crate::log::mapped_file::MappedFile;
@@ -288,6 +291,18 @@ impl OpenFile {
                 Ok(())
             }
         }
+    }
+
+    /// Asks the filesystem for blocks for `size` bytes at `position`, behind the end of the file,
+    /// which stays where it is. One that cannot do this, or has no more, is asked when the bytes
+    /// come.
+    pub(super) fn reserve(&self, position: u64, size: u64) {
+        #[cfg(target_os = "linux")]
+        if let Handle::Disk(file) = &self.0 {
+            let _ = rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, position, size);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (&self.0, position, size);
     }
 
     pub(super) fn write_all_at(

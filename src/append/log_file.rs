@@ -1,8 +1,10 @@
 //! The `.log` of a segment that is open for writing: where its batches end.
 //!
 //! Batches are written as they come, or gathered and written together, as
-//! [`LogConfig::write_buffer_bytes`] says. All of them are in the file before anything else happens
-//! to it, and before it is read.
+//! [`LogConfig::write_buffer_bytes`] says: in pieces that begin and end at multiples of it, which a
+//! page cache takes as few large pages, and with blocks reserved ahead of them, which spares the
+//! filesystem a reservation for each. All of them are in the file before anything else happens to
+//! it, and before it is read.
 //! Decides the writing half of `FileRecords`.
 
 use std::path::{Path, PathBuf};
@@ -12,6 +14,9 @@ use super::config::LogConfig;
 use super::error::{Error, LoadError, Rejection};
 use super::files::{Files, OpenFile};
 use crate::log::mapped_file::MappedFile;
+
+/// Pieces of gathered batches that the filesystem is asked for at once.
+const RESERVED_PIECES: u64 = 16;
 
 /// An open `.log`.
 #[derive(Debug)]
@@ -23,8 +28,10 @@ pub(super) struct LogFile {
     size: u64,
     /// The last batches, which are not in the file yet.
     pending: Vec<u8>,
-    /// How many bytes may be pending.
-    may_be_pending: usize,
+    /// Bytes of a piece of gathered batches; 0 if they are written as they come.
+    piece: u64,
+    /// Where the blocks end that the filesystem has been asked for, if that is behind the batches.
+    reserved: u64,
 }
 
 impl LogFile {
@@ -51,10 +58,11 @@ impl LogFile {
             size,
             pending: Vec::new(),
             // What a dry run has in memory is looked at without asking the segment.
-            may_be_pending: match files {
-                Files::Disk => config.write_buffer_bytes,
+            piece: match files {
+                Files::Disk => config.write_buffer_bytes as u64,
                 Files::Overlay(_) => 0,
             },
+            reserved: 0,
         })
     }
 
@@ -73,15 +81,36 @@ impl LogFile {
         if i32::try_from(size).is_err() {
             return Err(Rejection::SegmentFull(self.size).into());
         }
-        if records.len() > self.may_be_pending - self.pending.len() {
-            self.write_pending()?;
-        }
-        if records.len() > self.may_be_pending {
+        if self.piece == 0 {
             self.file.write_all_at(&self.path, records, self.size)?;
-        } else {
-            self.pending.extend_from_slice(records);
+            self.size = size;
+            return Ok(());
         }
-        self.size = size;
+        let before = self.size;
+        let gathered = self.gather(records);
+        if gathered.is_err() {
+            // What has been written of them is behind the batches, as Kafka leaves it.
+            let position = self.size - self.pending.len() as u64;
+            let kept = usize::try_from(before.saturating_sub(position)).unwrap_or(usize::MAX);
+            self.pending.truncate(kept);
+            self.size = before;
+        }
+        gathered
+    }
+
+    /// Takes bytes into the piece that is being filled, and writes each piece that is full.
+    fn gather(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let room = self.piece - self.size % self.piece;
+            let room = usize::try_from(room).unwrap_or(usize::MAX);
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.pending.extend_from_slice(now);
+            self.size += now.len() as u64;
+            if now.len() == room {
+                self.write_pending()?;
+            }
+            bytes = later;
+        }
         Ok(())
     }
 
@@ -89,10 +118,26 @@ impl LogFile {
     pub(super) fn write_pending(&mut self) -> Result<(), Error> {
         if !self.pending.is_empty() {
             let position = self.size - self.pending.len() as u64;
+            let is_full = self.pending.len() as u64 == self.piece;
+            // The first piece may be all there ever is.
+            if is_full && position >= self.reserved.max(self.piece) {
+                let size = self.piece.saturating_mul(RESERVED_PIECES);
+                self.file.reserve(position, size);
+                self.reserved = position.saturating_add(size);
+            }
             self.file
                 .write_all_at(&self.path, &self.pending, position)?;
             self.pending.clear();
         }
+        Ok(())
+    }
+
+    /// Gives back the blocks that were reserved behind the batches.
+    fn release(&mut self) -> Result<(), Error> {
+        if self.reserved > self.size {
+            self.file.set_len(&self.path, self.size)?;
+        }
+        self.reserved = 0;
         Ok(())
     }
 
@@ -134,6 +179,7 @@ impl LogFile {
         if size < self.file.len(&self.path)? {
             self.file.set_len(&self.path, size)?;
             self.size = size;
+            self.reserved = 0;
         }
         Ok(truncated)
     }
@@ -146,7 +192,7 @@ impl LogFile {
         if self.size < self.file.len(&self.path)? {
             self.file.set_len(&self.path, self.size)?;
         }
-        Ok(())
+        self.release()
     }
 
     /// Brings it to the disk.
@@ -168,6 +214,6 @@ impl Drop for LogFile {
     /// A log that is dropped without having been closed leaves what a killed broker leaves. An
     /// error has nobody to go to; whoever has to know of it flushes or closes first.
     fn drop(&mut self) {
-        let _ = self.write_pending();
+        let _ = self.write_pending().and_then(|()| self.release());
     }
 }

@@ -16,6 +16,8 @@ use kseg::report::rebuild::{RebuildOptions, SnapshotsAt, rebuild};
 use kseg::report::txns::{TxnsOptions, txns_partition};
 
 use crate::Result;
+use crate::generate::logs_in;
+use crate::limits::{self, map};
 use crate::measure::{Times, least};
 
 const NONE: CheckpointedOffsets = CheckpointedOffsets {
@@ -37,21 +39,53 @@ const STATE: StateOptions = StateOptions {
 /// A fold over a partition, with a number of what it found.
 type Fold = fn(&PartitionDir) -> Result<u64>;
 
+/// What a fold is measured against.
+#[derive(Clone, Copy)]
+struct Walks {
+    /// The bare loop that follows the lengths and looks at nothing else.
+    bare: Times,
+    /// kseg's own walk.
+    kseg: Times,
+}
+
 /// Prints a table for each partition directory.
 pub(crate) fn all(partitions: &[PathBuf]) -> Result<()> {
     for path in partitions {
         let dir = PartitionDir::open(path)?;
+        let logs = logs_in(path)?;
         println!("{}: {} bytes", path.display(), dir.size_in_bytes());
-        println!("{:<34} {:>11} {:>18}", "fold", "CPU ms", "times its walk");
-        let headers = measured("header walk", &dir, headers, None)?;
+        println!(
+            "{:<34} {:>11} {:>14} {:>16}",
+            "fold", "CPU ms", "times its walk", "times bare loop"
+        );
+        let bare = least(|| over(&logs, limits::follow))?;
+        print_row("lengths followed", bare, None);
+        let ahead = least(|| over(&logs, limits::follow_prefetching::<1024>))?;
+        print_row("lengths followed, 1 KiB ahead", ahead, None);
+        let kseg = least(|| headers(&dir))?;
+        print_row("header walk", kseg, None);
         for (name, fold) in FOLDS {
-            measured(name, &dir, *fold, Some(headers))?;
+            let walks = Walks { bare, kseg };
+            print_row(name, least(|| fold(&dir))?, Some(walks));
         }
-        let checked = measured("header walk with CRC", &dir, headers_with_crc, None)?;
-        measured("rebuild", &dir, rebuilt, Some(checked))?;
+        let bare = least(|| over(&logs, limits::checksums))?;
+        print_row("CRC-32C alone", bare, None);
+        let kseg = least(|| headers_with_crc(&dir))?;
+        print_row("header walk with CRC", kseg, None);
+        let walks = Walks { bare, kseg };
+        print_row("rebuild", least(|| rebuilt(&dir))?, Some(walks));
         println!();
     }
     Ok(())
+}
+
+/// A bare loop over the maps of all segments.
+fn over(logs: &[PathBuf], walk: fn(&[u8]) -> u64) -> Result<u64> {
+    let mut sum = 0u64;
+    for log in logs {
+        sum = sum.wrapping_add(walk(&map(log)?));
+    }
+    Ok(sum)
 }
 
 const FOLDS: &[(&str, Fold)] = &[
@@ -137,16 +171,17 @@ fn rebuilt(dir: &PartitionDir) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Prints the least CPU time of several runs; returns it.
-fn measured(name: &str, dir: &PartitionDir, fold: Fold, walk: Option<Times>) -> Result<Times> {
-    let times = least(|| fold(dir))?;
-    let ratio = walk.map_or_else(String::new, |walk| {
-        let ratio = times.cpu.as_secs_f64() / walk.cpu.as_secs_f64();
-        format!("{ratio:.2}")
-    });
-    let cpu = times.cpu.as_secs_f64() * 1e3;
-    println!("{name:<34} {cpu:>11.1} {ratio:>18}");
-    Ok(times)
+fn print_row(name: &str, times: Times, walks: Option<Walks>) {
+    let cpu = |times: Times| times.cpu.as_secs_f64();
+    print!("{name:<34} {:>11.1}", cpu(times) * 1e3);
+    match walks {
+        Some(Walks { bare, kseg }) => println!(
+            " {:>14.2} {:>16.2}",
+            cpu(times) / cpu(kseg),
+            cpu(times) / cpu(bare)
+        ),
+        None => println!(),
+    }
 }
 
 /// The partition directories of segments.

@@ -5,6 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use memmap2::Mmap;
+
 use crate::Result;
 
 /// Position of batchLength in a batch, and of the byte after it.
@@ -13,6 +15,15 @@ const BATCH_LENGTH_END: usize = 12;
 /// Where the bytes under the checksum begin.
 const CRC_START: usize = 21;
 const CHUNK: usize = 256 * 1024;
+
+/// A new map of a file.
+pub(crate) fn map(path: &Path) -> Result<Mmap> {
+    let file = File::open(path)?;
+    // SAFETY: the file is this program's own data, and nothing changes it meanwhile.
+    #[expect(unsafe_code, reason = "mapping is what is measured")]
+    let map = unsafe { Mmap::map(&file)? };
+    Ok(map)
+}
 
 /// Reads every word once.
 pub(crate) fn sum_words(bytes: &[u8]) -> u64 {

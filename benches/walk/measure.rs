@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kseg::log::Io;
 use memmap2::{Mmap, MmapOptions};
 
+use crate::limits::map;
 use crate::{Result, cpu, kseg_walk, limits};
 
 const RUNS: usize = 5;
@@ -133,13 +134,5 @@ fn populated_map(path: &Path) -> Result<Mmap> {
     // SAFETY: as in `map`.
     #[expect(unsafe_code, reason = "mapping is what is measured")]
     let map = unsafe { MmapOptions::new().populate().map(&file)? };
-    Ok(map)
-}
-
-fn map(path: &Path) -> Result<Mmap> {
-    let file = File::open(path)?;
-    // SAFETY: the file is this program's own data, and nothing changes it meanwhile.
-    #[expect(unsafe_code, reason = "mapping is what is measured")]
-    let map = unsafe { Mmap::map(&file)? };
     Ok(map)
 }

@@ -1,7 +1,6 @@
 //! `kseg verify` beside a bare loop of two threads that maps the same files and only computes
 //! checksums.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,9 +9,8 @@ use kseg::log::Error;
 use kseg::log::checkpoints::CheckpointedOffsets;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::verify::{Depth, VerifyOptions, verify_partition};
-use memmap2::Mmap;
 
-use crate::limits::size_at;
+use crate::limits::{map, size_at};
 use crate::{Result, cpu};
 
 const RUNS: usize = 7;
@@ -122,12 +120,4 @@ fn checksums(stretches: &[Stretch]) -> Result<u64> {
         }
     }
     Ok(mix)
-}
-
-fn map(path: &Path) -> Result<Mmap> {
-    let file = File::open(path)?;
-    // SAFETY: the file is this program's own data, and nothing changes it meanwhile.
-    #[expect(unsafe_code, reason = "mapping is what is measured")]
-    let map = unsafe { Mmap::map(&file)? };
-    Ok(map)
 }

@@ -191,17 +191,23 @@ impl SegmentIndexer {
         })
     }
 
-    /// The next batch of the segment, with its entries if it gets some: see [`IndexRule::take`].
+    /// The next batch of the segment; `add` gets its entries, if it gets some: see
+    /// [`IndexRule::take`]. (A return value would be copied piece by piece through memory, at the
+    /// cost of a batch's whole recovery.)
     ///
     /// # Errors
     /// If it cannot be indexed.
     #[inline]
-    pub fn next_batch(&mut self, batch: &IndexedBatch) -> Result<Option<IndexEntries>, IndexError> {
+    pub fn next_batch(
+        &mut self,
+        batch: &IndexedBatch,
+        add: impl FnOnce(IndexEntries),
+    ) -> Result<(), IndexError> {
         self.relative_offset(batch.last_offset)?;
         if self.rule.take(batch, self.known()) {
-            return Ok(Some(self.entries(batch)?));
+            self.add_entries(batch, add)?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// The entry that `.timeindex` gets when the segment is rolled, and at the end of recovery:
@@ -209,6 +215,7 @@ impl SegmentIndexer {
     ///
     /// # Errors
     /// If the offset cannot be indexed.
+    #[inline]
     pub fn last_time_entry(&mut self) -> Result<Option<TimeIndexEntry>, IndexError> {
         let TimestampOffset { timestamp, offset } = self.largest_timestamp();
         if let Some(last) = self.last_time_entry
@@ -243,7 +250,12 @@ impl SegmentIndexer {
         }
     }
 
-    fn entries(&mut self, batch: &IndexedBatch) -> Result<IndexEntries, IndexError> {
+    #[inline]
+    fn add_entries(
+        &mut self,
+        batch: &IndexedBatch,
+        add: impl FnOnce(IndexEntries),
+    ) -> Result<(), IndexError> {
         let offset = batch.last_offset;
         if let Some(last_offset) = self.last_indexed_offset
             && offset <= last_offset
@@ -260,10 +272,12 @@ impl SegmentIndexer {
                 .map_err(|_| IndexError::PositionOverflow { position })?,
         };
         self.last_indexed_offset = Some(offset);
-        Ok(IndexEntries {
+        let time = self.last_time_entry()?;
+        add(IndexEntries {
             offset: fields.into(),
-            time: self.last_time_entry()?,
-        })
+            time,
+        });
+        Ok(())
     }
 
     /// The difference to the base offset if an entry can hold it (`AbstractIndex.toRelative`).
@@ -295,6 +309,13 @@ mod tests {
         }
     }
 
+    fn next_batch(indexer: &mut SegmentIndexer, batch: &IndexedBatch) -> Option<IndexEntries> {
+        let mut entries = None;
+        let taken = indexer.next_batch(batch, |it| entries = Some(it));
+        taken.unwrap();
+        entries
+    }
+
     fn offsets(entries: Option<IndexEntries>) -> Option<(i64, i32)> {
         entries.map(|it| (it.offset.offset(BASE), it.offset.position()))
     }
@@ -307,8 +328,8 @@ mod tests {
     fn more_than_the_interval_must_lie_between_entries() {
         let mut indexer = SegmentIndexer::new(BASE, 100);
         let entries: Vec<_> = (0..6)
-            .map(|i| indexer.next_batch(&batch(BASE + i, 7, 50 * i.unsigned_abs())))
-            .map(|entries| offsets(entries.unwrap()))
+            .map(|i| next_batch(&mut indexer, &batch(BASE + i, 7, 50 * i.unsigned_abs())))
+            .map(offsets)
             .collect();
         let expected = [None, None, None, Some((103, 150)), None, None];
         assert_eq!(entries, expected);
@@ -317,10 +338,10 @@ mod tests {
     #[test]
     fn time_entries_name_the_batch_that_first_had_the_largest_timestamp() {
         let mut indexer = SegmentIndexer::new(BASE, 10);
-        assert_eq!(indexer.next_batch(&batch(100, 5, 0)), Ok(None));
-        let second = indexer.next_batch(&batch(101, 9, 50)).unwrap().unwrap();
+        assert_eq!(next_batch(&mut indexer, &batch(100, 5, 0)), None);
+        let second = next_batch(&mut indexer, &batch(101, 9, 50)).unwrap();
         assert_eq!(times(second.time), Some((9, 101)));
-        let third = indexer.next_batch(&batch(102, 9, 100)).unwrap().unwrap();
+        let third = next_batch(&mut indexer, &batch(102, 9, 100)).unwrap();
         assert_eq!(times(third.time), None);
         assert_eq!(times(indexer.last_time_entry().unwrap()), None);
     }
@@ -329,8 +350,8 @@ mod tests {
     fn largest_timestamp_is_forced_at_the_end_but_not_twice() {
         let mut indexer = SegmentIndexer::new(BASE, 1000);
         assert_eq!(indexer.last_time_entry_at_close(), Ok(None));
-        indexer.next_batch(&batch(100, 5, 0)).unwrap();
-        indexer.next_batch(&batch(101, 3, 50)).unwrap();
+        next_batch(&mut indexer, &batch(100, 5, 0));
+        next_batch(&mut indexer, &batch(101, 3, 50));
         let last = indexer.last_time_entry_at_close().unwrap();
         assert_eq!(times(last), Some((5, 100)));
         assert_eq!(indexer.last_time_entry(), Ok(None));
@@ -339,8 +360,8 @@ mod tests {
     #[test]
     fn no_timestamp_gives_no_time_entry() {
         let mut indexer = SegmentIndexer::new(BASE, 10);
-        indexer.next_batch(&batch(100, -1, 0)).unwrap();
-        let second = indexer.next_batch(&batch(101, -1, 50)).unwrap().unwrap();
+        next_batch(&mut indexer, &batch(100, -1, 0));
+        let second = next_batch(&mut indexer, &batch(101, -1, 50)).unwrap();
         assert_eq!((second.time, indexer.last_time_entry()), (None, Ok(None)));
     }
 
@@ -352,8 +373,8 @@ mod tests {
         };
         let mut indexer = SegmentIndexer::resumed(BASE, 40, Some(101), Some(last));
         assert_eq!(indexer.last_time_entry_at_close(), Ok(None));
-        assert_eq!(indexer.next_batch(&batch(102, 4, 500)), Ok(None));
-        let entries = indexer.next_batch(&batch(103, 4, 550)).unwrap().unwrap();
+        assert_eq!(next_batch(&mut indexer, &batch(102, 4, 500)), None);
+        let entries = next_batch(&mut indexer, &batch(103, 4, 550)).unwrap();
         assert_eq!(
             (offsets(Some(entries)), entries.time),
             (Some((103, 550)), None)
@@ -364,13 +385,17 @@ mod tests {
     fn what_an_entry_cannot_hold_is_refused() {
         let mut indexer = SegmentIndexer::new(BASE, 10);
         let far = BASE + i64::from(i32::MAX);
-        assert!(indexer.next_batch(&batch(far, 1, 0)).is_ok());
-        let overflow = indexer.next_batch(&batch(far + 1, 1, 50)).unwrap_err();
+        assert!(indexer.next_batch(&batch(far, 1, 0), drop).is_ok());
+        let overflow = indexer
+            .next_batch(&batch(far + 1, 1, 50), drop)
+            .unwrap_err();
         assert!(matches!(overflow, IndexError::OffsetOverflow { .. }));
-        let overflow = indexer.next_batch(&batch(BASE - 1, 1, 50)).unwrap_err();
+        let overflow = indexer
+            .next_batch(&batch(BASE - 1, 1, 50), drop)
+            .unwrap_err();
         assert!(matches!(overflow, IndexError::OffsetOverflow { .. }));
-        assert!(indexer.next_batch(&batch(110, 1, 50)).unwrap().is_some());
-        let falling = indexer.next_batch(&batch(109, 1, 100)).unwrap_err();
+        assert!(next_batch(&mut indexer, &batch(110, 1, 50)).is_some());
+        let falling = indexer.next_batch(&batch(109, 1, 100), drop).unwrap_err();
         assert!(matches!(falling, IndexError::OffsetNotAbove { .. }));
     }
 }

@@ -169,14 +169,13 @@ impl Overlay {
                 position: batch.position(),
                 size_in_bytes: batch.size_in_bytes(),
             };
-            let entries = indexer.next_batch(&batch).map_err(|_| changed())?;
-            match (entries, index.kind) {
-                (Some(entries), IndexKind::Offset) => bytes.extend(entries.offset.as_array()),
-                (Some(entries), IndexKind::Time) => {
+            let taken = indexer.next_batch(&batch, |entries| match index.kind {
+                IndexKind::Offset => bytes.extend(entries.offset.as_array()),
+                IndexKind::Time => {
                     bytes.extend(entries.time.iter().flat_map(TimeIndexEntry::as_array));
                 }
-                (None, _) => {}
-            }
+            });
+            taken.map_err(|_| changed())?;
         }
         if index.kind == IndexKind::Time {
             let last = indexer.last_time_entry().map_err(|_| changed())?;

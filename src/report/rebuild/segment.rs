@@ -216,28 +216,37 @@ impl RecoveredSegment {
 
     #[inline]
     fn index(&mut self, batch: &IndexedBatch) -> ControlFlow<End> {
-        match self.indexer.next_batch(batch) {
-            Ok(None) => {}
-            Ok(Some(entries)) => {
-                self.offset_index.push(entries.offset);
-                self.time_index.extend(entries.time);
-            }
-            Err(error) => {
-                let offset = Some(batch.last_offset);
-                let stop = |kind| stop(kind, batch.position, offset, error.to_string());
-                return ControlFlow::Break(match error {
-                    // A broker splits the segment here and begins again.
-                    IndexError::OffsetOverflow { .. } => End::Cut(stop("offset-overflow")),
-                    IndexError::OffsetNotAbove { .. }
-                    | IndexError::TimeOffsetBelow { .. }
-                    | IndexError::PositionOverflow { .. } => End::WholeSegment(stop("index-order")),
-                });
-            }
+        let Self {
+            indexer,
+            offset_index,
+            time_index,
+            ..
+        } = self;
+        let taken = indexer.next_batch(batch, |entries| {
+            offset_index.push(entries.offset);
+            time_index.extend(entries.time);
+        });
+        if let Err(error) = taken {
+            return ControlFlow::Break(not_indexed(batch, &error));
         }
         self.next_offset = batch.last_offset.wrapping_add(1);
         self.extent.end_offset = self.extent.end_offset.max(self.next_offset);
         self.extent.valid_bytes = batch.position + batch.size_in_bytes;
         ControlFlow::Continue(())
+    }
+}
+
+/// How recovery ends at a batch that cannot be indexed.
+#[cold]
+fn not_indexed(batch: &IndexedBatch, error: &IndexError) -> End {
+    let offset = Some(batch.last_offset);
+    let stop = |kind| stop(kind, batch.position, offset, error.to_string());
+    match error {
+        // A broker splits the segment here and begins again.
+        IndexError::OffsetOverflow { .. } => End::Cut(stop("offset-overflow")),
+        IndexError::OffsetNotAbove { .. }
+        | IndexError::TimeOffsetBelow { .. }
+        | IndexError::PositionOverflow { .. } => End::WholeSegment(stop("index-order")),
     }
 }
 

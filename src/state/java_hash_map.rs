@@ -46,7 +46,8 @@ pub struct JavaHashMap<V> {
     /// until the first insertion; after that the length is a power of two.
     heads: Vec<u32>,
     /// Slots by the lower bits of their keys, the one that came last for each, or [`NONE`]: with a
-    /// look here most keys are found without their bucket. Empty in the first, small table.
+    /// look here most keys are found without their bucket. Empty in the first, small table, where
+    /// the heads of the buckets do as well.
     hints: Vec<u32>,
     nodes: Nodes,
     /// The values, by slot. A free slot keeps its last value until it is used again.
@@ -108,11 +109,13 @@ impl<V> JavaHashMap<V> {
     /// The slot of `key`.
     #[inline]
     pub(crate) fn find(&self, key: i64) -> Option<Slot> {
-        if let Some(&slot) = self.hints.get(hint_of(key))
-            && slot != NONE
-            && self.nodes.key(slot) == key
-        {
-            return Some(Slot(slot));
+        let likely = match self.hints.get(hint_of(key)) {
+            Some(hint) => *hint,
+            None => self.head(self.bucket(hash(key))),
+        };
+        // Neither none nor a tree.
+        if likely & TREE_BIT == 0 && self.nodes.key(likely) == key {
+            return Some(Slot(likely));
         }
         self.find_in_bucket(key)
     }
@@ -289,6 +292,7 @@ impl<V> JavaHashMap<V> {
         (hash.cast_unsigned() as usize) & self.heads.len().wrapping_sub(1)
     }
 
+    #[inline]
     fn head(&self, bucket: usize) -> u32 {
         self.heads.get(bucket).copied().unwrap_or(NONE)
     }

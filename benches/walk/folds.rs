@@ -9,6 +9,7 @@ use kseg::log::partition_dir::PartitionDir;
 use kseg::log::partition_walk::walk_partition;
 use kseg::log::{Error, Io};
 use kseg::report::aborted::{AbortedOptions, aborted_partition};
+use kseg::report::filter::Filter;
 use kseg::report::gaps::{GapOptions, find_gaps};
 use kseg::report::lso::lso;
 use kseg::report::partition_state::{StateOptions, load_partition_state};
@@ -105,6 +106,11 @@ const FOLDS: &[(&str, Fold)] = &[
     ("txns", |dir| {
         let options = TxnsOptions {
             state: STATE,
+            // Rows are made for this producer only: none.
+            filter: Filter {
+                producer_id: Some(-1),
+                ..Filter::default()
+            },
             ..TxnsOptions::default()
         };
         let summary = txns_partition(dir, NONE, &options, |_| nothing())?;
@@ -113,7 +119,7 @@ const FOLDS: &[(&str, Fold)] = &[
     ("aborted", |dir| {
         let options = AbortedOptions {
             state: STATE,
-            // Rows are made for this producer only: none.
+            // As above.
             producer_id: Some(-1),
             ..AbortedOptions::default()
         };

@@ -39,10 +39,18 @@ impl Rows<'_> {
                     return Ok::<_, E>(ControlFlow::Continue(()));
                 }
             }
-            match (fold.take(at, &entry)?, fold.ended()) {
-                (TxnEvent::Ended, Some(it)) => self.ended(it.transaction, &it.marker, emit)?,
-                (TxnEvent::EmptyTransaction, Some(it)) => self.empty(&it.marker, emit)?,
-                (TxnEvent::Nothing | TxnEvent::Refused, _) | (_, None) => {}
+            match fold.take(at, &entry)? {
+                TxnEvent::Nothing | TxnEvent::Refused => {}
+                TxnEvent::Ended => {
+                    if let Some(it) = fold.ended() {
+                        self.ended(it.transaction, &it.marker, emit)?;
+                    }
+                }
+                TxnEvent::EmptyTransaction => {
+                    if let Some(it) = fold.ended() {
+                        self.empty(&it.marker, emit)?;
+                    }
+                }
             }
             Ok(ControlFlow::Continue(()))
         })?;

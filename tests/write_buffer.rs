@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use kseg::append::{Checkpointed, LeaderAppend, LogConfig, PartitionLog};
+use kseg::append::{Checkpointed, Error, LeaderAppend, LogConfig, PartitionLog};
 use kseg::format::record_batch_builder::{BatchSettings, RecordBatchBuilder, SimpleRecord};
 
 const NOW_MS: i64 = 1_790_000_000_000;
@@ -110,7 +110,8 @@ fn gathered_batches_are_in_the_file_after_a_kill_a_close_a_roll_and_a_drop() {
 #[test]
 fn blocks_reserved_ahead_are_given_back() {
     const PIECE: usize = 64 * 1024;
-    let ends: [(&str, End); 3] = [
+    let ends: [(&str, End); 4] = [
+        ("kill", |log| log.kill().unwrap()),
         ("close", |log| log.close().unwrap()),
         ("roll", |log| assert!(log.roll().is_ok())),
         ("cut", |log| assert!(log.truncate_to(30).unwrap())),
@@ -132,6 +133,31 @@ fn blocks_reserved_ahead_are_given_back() {
             metadata.len()
         );
     }
+}
+
+/// Another start has the files by the time that the log which was killed is dropped.
+#[test]
+fn a_killed_log_takes_nothing_and_leaves_its_files_alone() {
+    const PIECE: usize = 64 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("00000000000000000000.log");
+    let mut log = open(dir.path(), PIECE);
+    let mut batch = Vec::new();
+    for _ in 0..40 {
+        batch = append(&mut log, 10_000);
+    }
+    log.kill().unwrap();
+    // As the client had sent it.
+    batch[..8].fill(0);
+    let refused = log.append_as_leader(&mut batch, &LeaderAppend::default());
+    assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    assert!(matches!(log.roll(), Err(Error::Closed)));
+    assert!(matches!(log.flush(false), Err(Error::Closed)));
+    assert_eq!(log.log_end_offset(), 40);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(100).unwrap();
+    drop(log);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 100);
 }
 
 #[test]

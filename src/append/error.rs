@@ -22,6 +22,9 @@ pub enum Error {
     /// Files that the broker does not start with.
     #[error(transparent)]
     Load(Box<LoadError>),
+    /// The log was killed, and takes nothing more (`LocalLog.checkIfMemoryMappedBufferClosed`).
+    #[error("the log is closed: it was killed, and has not been opened again since")]
+    Closed,
     /// The files could not be read or written. The log is of no use afterwards.
     #[error(transparent)]
     Files(#[from] log::Error),
@@ -39,7 +42,7 @@ impl Error {
     pub fn load_error(&self) -> Option<&LoadError> {
         match self {
             Self::Load(error) => Some(error),
-            Self::Refused(_) | Self::Rejected(_) | Self::Files(_) => None,
+            Self::Refused(_) | Self::Rejected(_) | Self::Closed | Self::Files(_) => None,
         }
     }
 
@@ -54,6 +57,7 @@ impl Error {
         match self {
             Self::Refused(refusal) => Some(refusal.error()),
             Self::Rejected(rejection) => Some(rejection.error()),
+            Self::Closed => Some(KafkaError::KAFKA_STORAGE_ERROR),
             Self::Load(_) | Self::Files(_) => None,
         }
     }
@@ -65,7 +69,7 @@ impl Error {
             Self::Refused(refusal) => refusal.exception(),
             Self::Rejected(rejection) => rejection.exception(),
             Self::Load(error) => error.exception(),
-            Self::Files(_) => "KafkaStorageException",
+            Self::Closed | Self::Files(_) => "KafkaStorageException",
         }
     }
 }

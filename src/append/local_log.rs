@@ -47,6 +47,11 @@ pub(super) struct LocalLog {
     pub(super) segments: BTreeMap<i64, LogSegment>,
     next_offset: LogOffsetMetadata,
     recovery_point: i64,
+    /// Whether it was killed (`LocalLog.isMemoryMappedBufferClosed`).
+    is_closed: bool,
+    /// Whether something was to be written after that: the log directory counts as offline from
+    /// then on, and nobody even tries (`LogDirFailureChannel`).
+    is_offline: bool,
     /// What loading has read, and from where.
     pub(super) trace: LoadTrace,
 }
@@ -61,6 +66,8 @@ impl LocalLog {
             segments: BTreeMap::new(),
             next_offset: LogOffsetMetadata::offset_only(0),
             recovery_point: 0,
+            is_closed: false,
+            is_offline: false,
             trace: LoadTrace::default(),
         }
     }
@@ -75,6 +82,35 @@ impl LocalLog {
 
     pub(super) fn set_recovery_point(&mut self, offset: i64) {
         self.recovery_point = offset;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(super) fn is_offline(&self) -> bool {
+        self.is_offline
+    }
+
+    pub(super) fn set_offline(&mut self) {
+        self.is_offline = true;
+    }
+
+    /// `LocalLog.checkIfMemoryMappedBufferClosed`, and before it what every use of the files asks
+    /// (`LocalLog.maybeHandleIOException`).
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.is_closed {
+            return Err(Error::Closed);
+        }
+        self.check_online()
+    }
+
+    /// What is asked before some uses of the files that turn out not to be needed.
+    pub(super) fn check_online(&self) -> Result<(), Error> {
+        if self.is_offline {
+            return Err(Error::Closed);
+        }
+        Ok(())
     }
 
     pub(super) fn first_base_offset(&self) -> i64 {
@@ -256,9 +292,15 @@ impl LocalLog {
     /// Flushes what lies below the offset (`UnifiedLog.flush`, `LocalLog.flush`,
     /// `LocalLog.markFlushed`).
     pub(super) fn flush(&mut self, offset: i64, including_offset: bool) -> Result<(), Error> {
+        self.check_online()?;
         let flush_offset = offset.saturating_add(i64::from(including_offset));
         if flush_offset <= self.recovery_point {
             return Ok(());
+        }
+        if self.is_closed {
+            // The channel is closed: an I/O error.
+            self.is_offline = true;
+            return Err(Error::Closed);
         }
         let fsync = self.config.fsync;
         for base_offset in self.base_offsets_in(self.recovery_point, flush_offset)? {
@@ -271,6 +313,13 @@ impl LocalLog {
         }
         self.recovery_point = self.recovery_point.max(offset);
         Ok(())
+    }
+
+    /// Gives the files up as they are (`LocalLog.closeHandlers`).
+    pub(super) fn close_handlers(&mut self) -> Result<(), Error> {
+        self.is_closed = true;
+        let mut segments = self.segments.values_mut();
+        segments.try_for_each(LogSegment::close_handlers)
     }
 
     /// `LocalLog.close`.
@@ -347,6 +396,10 @@ impl<'a> Lookup<'a> {
 impl LogOffsets for Lookup<'_> {
     fn log_end_offset(&self) -> LogOffsetMetadata {
         self.log.borrow().next_offset
+    }
+
+    fn is_open(&self) -> bool {
+        !self.log.borrow().is_closed
     }
 
     fn maybe_convert_to_offset_metadata(&self, offset: i64) -> LogOffsetMetadata {

@@ -133,7 +133,7 @@ impl LogFile {
     }
 
     /// Gives back the blocks that were reserved behind the batches.
-    fn release(&mut self) -> Result<(), Error> {
+    pub(super) fn release(&mut self) -> Result<(), Error> {
         if self.reserved > self.size {
             self.file.set_len(&self.path, self.size)?;
         }

@@ -28,6 +28,8 @@ impl KafkaError {
     pub const INVALID_TXN_STATE: Self = Self(48);
     /// A marker of a coordinator that has been replaced.
     pub const TRANSACTION_COORDINATOR_FENCED: Self = Self(52);
+    /// A log that was closed, or whose directory is offline.
+    pub const KAFKA_STORAGE_ERROR: Self = Self(56);
     /// Never produced by a 4.3.1 broker for an append.
     pub const UNKNOWN_PRODUCER_ID: Self = Self(59);
     /// A malformed batch or record.
@@ -47,6 +49,7 @@ impl KafkaError {
             Self::DUPLICATE_SEQUENCE_NUMBER => "DUPLICATE_SEQUENCE_NUMBER",
             Self::INVALID_PRODUCER_EPOCH => "INVALID_PRODUCER_EPOCH",
             Self::INVALID_TXN_STATE => "INVALID_TXN_STATE",
+            Self::KAFKA_STORAGE_ERROR => "KAFKA_STORAGE_ERROR",
             Self::UNKNOWN_PRODUCER_ID => "UNKNOWN_PRODUCER_ID",
             Self::TRANSACTION_COORDINATOR_FENCED => "TRANSACTION_COORDINATOR_FENCED",
             Self::INVALID_RECORD => "INVALID_RECORD",

@@ -9,6 +9,12 @@ pub trait LogOffsets {
     /// The log end offset and its place.
     fn log_end_offset(&self) -> LogOffsetMetadata;
 
+    /// Whether it may still be looked into. Of a log that was closed nothing is: what would have
+    /// come of the look stays as it was (`LocalLog.checkIfMemoryMappedBufferClosed`).
+    fn is_open(&self) -> bool {
+        true
+    }
+
     /// The batch found for an offset: its *base* offset and place. The offset alone if it lies
     /// outside the log; the log end if no batch is at or behind it
     /// (`UnifiedLog.maybeConvertToOffsetMetadata`).
@@ -118,6 +124,9 @@ impl StableOffsets {
                 log_end_offset,
             });
         }
+        if !log.is_open() {
+            return Ok(false);
+        }
         if self.high_watermark.message_offset_only() {
             let known = log.maybe_convert_to_offset_metadata(self.high_watermark());
             self.set_high_watermark(known, manager, log)?;
@@ -166,7 +175,7 @@ impl StableOffsets {
                 high_watermark,
             });
         }
-        if log_start_offset <= self.log_start_offset {
+        if log_start_offset <= self.log_start_offset || !log.is_open() {
             return Ok(false);
         }
         self.log_start_offset = log_start_offset;
@@ -189,6 +198,9 @@ impl StableOffsets {
         manager: &ProducerStateManager,
         log: &impl LogOffsets,
     ) {
+        if !log.is_open() {
+            return;
+        }
         self.first_unstable_offset = manager.first_unstable_offset().map(|metadata| {
             if metadata.message_offset_only() || metadata.message_offset < self.log_start_offset {
                 let offset = metadata.message_offset.max(self.log_start_offset);

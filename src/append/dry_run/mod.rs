@@ -183,7 +183,7 @@ fn as_files_error(error: Error) -> log::Error {
     let message = error.to_string();
     match error {
         Error::Files(error) => error,
-        Error::Refused(_) | Error::Rejected(_) | Error::Load(_) => {
+        Error::Refused(_) | Error::Rejected(_) | Error::Load(_) | Error::Closed => {
             log::Error::io(Path::new(""), io::Error::other(message))
         }
     }

@@ -304,9 +304,11 @@ fn overflow_or(error: Error, segment: LogSegment, was_in: bool) -> Stopped {
             was_in,
             offset,
         },
-        Error::Rejected(_) | Error::Refused(_) | Error::Load(_) | Error::Files(_) => {
-            Stopped::Failed(error)
-        }
+        Error::Rejected(_)
+        | Error::Refused(_)
+        | Error::Load(_)
+        | Error::Closed
+        | Error::Files(_) => Stopped::Failed(error),
     }
 }
 

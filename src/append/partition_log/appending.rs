@@ -99,6 +99,7 @@ impl PartitionLog {
         if records.is_empty() {
             return Ok(nothing(&analysis, log_start_offset));
         }
+        self.log.check_open()?;
         let batches = BatchesIn::new(records).count();
         if batches != 1 {
             return Err(Rejection::BatchCount(batches).into());
@@ -168,6 +169,7 @@ impl PartitionLog {
         if records.is_empty() {
             return Ok(None);
         }
+        self.log.check_open()?;
         let log_end_offset = self.log.log_end_offset();
         if analysis.first_offset < log_end_offset {
             return Err(Rejection::UnexpectedAppendOffset {

@@ -251,6 +251,7 @@ impl PartitionLog {
     }
 
     fn roll_at(&mut self, expected_next_offset: i64) -> Result<i64, Error> {
+        self.log.check_open()?;
         let base_offset = self.log.roll(expected_next_offset, &mut self.background)?;
         self.manager.update_map_end_offset(base_offset);
         take_snapshot(&self.log.files, &self.log.dir, &mut self.manager, false)?;
@@ -276,6 +277,7 @@ impl PartitionLog {
     /// # Errors
     /// If it cannot be written.
     pub fn take_producer_snapshot(&mut self) -> Result<(), Error> {
+        self.log.check_open()?;
         let LocalLog {
             files, dir, config, ..
         } = &self.log;
@@ -321,13 +323,14 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Stops as if the process were killed: files stay as they are.
+    /// Stops as if the process were killed: files stay as they are. The log answers as before, and
+    /// takes nothing more.
     ///
     /// # Errors
     /// If what was due before cannot be done.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.run_due_tasks()?;
-        self.write_buffered()?;
+        self.log.close_handlers()?;
         self.background.scheduler = Scheduler::default();
         Ok(())
     }

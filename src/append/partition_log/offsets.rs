@@ -48,6 +48,7 @@ impl PartitionLog {
     /// # Errors
     /// If it would pass the high watermark, or files cannot be read.
     pub fn maybe_increment_log_start_offset(&mut self, offset: i64) -> Result<bool, Error> {
+        self.log.check_online()?;
         let changed = self.with_offsets(|offsets, manager, lookup| {
             offsets.maybe_increment_log_start_offset(offset, manager, lookup)
         })?;
@@ -88,6 +89,10 @@ impl PartitionLog {
         let lookup = Lookup::new(&mut self.log);
         let answer = call(&mut self.offsets, &mut self.manager, &lookup);
         lookup.finish()?;
-        Ok(answer?)
+        let answer = answer?;
+        if self.log.is_closed() {
+            return Err(Error::Closed);
+        }
+        Ok(answer)
     }
 }

@@ -87,6 +87,7 @@ impl PartitionLog {
         if count == 0 {
             return Ok(0);
         }
+        self.log.check_open()?;
         if self.log.segments.len() == count {
             let new_base_offset = self.roll()?;
             if deletable.last() == Some(&new_base_offset) {

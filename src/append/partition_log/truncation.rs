@@ -16,6 +16,7 @@ impl PartitionLog {
     /// # Errors
     /// If the offset is negative, or files cannot be changed.
     pub fn truncate_to(&mut self, offset: i64) -> Result<bool, Error> {
+        self.log.check_online()?;
         if offset < 0 {
             return Err(Rejection::NegativeOffset(offset).into());
         }
@@ -24,6 +25,7 @@ impl PartitionLog {
             self.truncate_epochs_from_end(end);
             return Ok(false);
         }
+        self.log.check_open()?;
         if self.log.first_base_offset() > offset {
             self.truncate_fully_and_start_at(offset, offset)?;
             return Ok(true);
@@ -49,6 +51,7 @@ impl PartitionLog {
         offset: i64,
         log_start_offset: i64,
     ) -> Result<(), Error> {
+        self.log.check_open()?;
         self.log
             .truncate_fully_and_start_at(offset, &mut self.background)?;
         self.epochs.clear()?;

@@ -8,6 +8,8 @@ use crate::append::error::Error;
 use crate::append::files::Files;
 use crate::append::partition_log::PartitionLog;
 use crate::append::state_files::{list_snapshots, read_snapshot};
+use crate::format::offset_index::OffsetIndexRows;
+use crate::format::time_index::TimeIndexRows;
 use crate::state::{ProducerStateEntry, TxnMetadata};
 
 /// The log before the stop, and its files after it.
@@ -134,11 +136,20 @@ impl FinalReport {
         let mut active_producers: Vec<Producer> =
             manager.active_producers().map(producer).collect();
         active_producers.sort_by_key(|producer| producer.producer_id);
-        let rows =
-            log.collect_aborted_transactions(state.log_start_offset, state.log_end_offset)?;
+        // The transaction indexes of a log that was killed are closed, and look empty.
+        let is_closed = log.log.is_closed();
+        let rows = if is_closed {
+            Vec::new()
+        } else {
+            log.collect_aborted_transactions(state.log_start_offset, state.log_end_offset)?
+        };
         let mut segment_files = Vec::new();
         for segment in log.log.segments.values() {
-            let rows = segment.txn_index.rows()?;
+            let rows = if is_closed {
+                Vec::new()
+            } else {
+                segment.txn_index.rows()?
+            };
             segment_files.push(SegmentFile {
                 base_offset: segment.base_offset,
                 size_in_bytes: 0,
@@ -168,22 +179,24 @@ impl FinalReport {
             let path = segment.path();
             let metadata = std::fs::metadata(path).map_err(|source| Error::io(path, source))?;
             file.size_in_bytes = metadata.len();
-            // An index that was never made is not made for the report.
-            if segment.offset_index.path().exists() {
-                let index = segment.offset_index.get()?;
-                let entries = (0..index.entries()).filter_map(|slot| index.entry(slot));
-                let entries = entries.map(|entry| OffsetEntry {
-                    offset: entry.offset,
-                    position: entry.position,
+            let base_offset = file.base_offset;
+            // An index that was never made is not made for the report. After a kill the file may
+            // be another start's, which failed: as many of its entries count as there were.
+            if let Some(bytes) = Files::Disk.read(segment.offset_index.path())? {
+                let count = segment.offset_index.get()?.entries();
+                let slots = OffsetIndexRows::decode(&bytes).slots();
+                let entries = slots.iter().take(count).map(|entry| OffsetEntry {
+                    offset: entry.offset(base_offset),
+                    position: u64::try_from(entry.position()).unwrap_or(0),
                 });
                 file.offset_index = entries.collect();
             }
-            if segment.time_index.path().exists() {
-                let index = segment.time_index.get()?;
-                let entries = (0..index.entries()).filter_map(|slot| index.entry(slot));
-                let entries = entries.map(|entry| TimeEntry {
-                    timestamp: entry.timestamp,
-                    offset: entry.offset,
+            if let Some(bytes) = Files::Disk.read(segment.time_index.path())? {
+                let count = segment.time_index.get()?.entries();
+                let slots = TimeIndexRows::decode(&bytes).slots();
+                let entries = slots.iter().take(count).map(|entry| TimeEntry {
+                    timestamp: entry.timestamp(),
+                    offset: entry.offset(base_offset),
                 });
                 file.time_index = entries.collect();
             }

@@ -86,12 +86,15 @@ impl<'s> ScenarioRun<'s> {
     /// Does one step. A refusal is a result.
     ///
     /// # Errors
-    /// If files cannot be read or written, or the log cannot be opened again: a broker does not
-    /// start on it either, so there is nothing more to do.
+    /// If files cannot be read or written, or the log cannot be opened again after a clean stop: a
+    /// broker does not start on it either, so there is nothing more to do. After a kill that is a
+    /// refusal, and the log stays as the kill has left it.
     pub fn step(&mut self, step: &Step) -> Result<StepResult, Error> {
         let mut result = match self.execute(step) {
             Ok(result) => result,
-            Err(error) if matches!(step, Step::Reopen(_)) => return Err(error),
+            Err(error) if matches!(step, Step::Reopen(_)) && !self.log.log.is_closed() => {
+                return Err(error);
+            }
             Err(error) => {
                 let mut result = StepResult::new(step.name(), "rejected");
                 result.error = Some(StepError::of(error)?);
@@ -355,8 +358,11 @@ impl<'s> ScenarioRun<'s> {
                 Files::Disk.remove_if_exists(&snapshot_path(&self.dir, offset))?;
             }
         }
-        let now_ms = log.now_ms();
+        let (now_ms, is_offline) = (log.now_ms(), log.log.is_offline());
         self.log = open(self.scenario, &self.dir, checkpointed, now_ms)?;
+        if is_offline {
+            self.log.log.set_offline();
+        }
         self.log.update_high_watermark(high_watermark)?;
         Ok(())
     }

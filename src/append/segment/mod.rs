@@ -231,6 +231,12 @@ impl LogSegment {
         self.time_index.write_pending()
     }
 
+    /// `LogSegment.closeHandlers`.
+    pub(super) fn close_handlers(&mut self) -> Result<(), Error> {
+        self.write_pending()?;
+        self.log.release()
+    }
+
     /// `LogSegment.close`.
     pub(super) fn close(&mut self) -> Result<(), Error> {
         // One that recovery has put away has this entry.

@@ -17,9 +17,8 @@ mod common;
 #[path = "common/folders.rs"]
 mod folders;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use common::partitions::{open, partitions_below, root};
 use kseg::format::file_name::FileState;
@@ -68,13 +67,10 @@ impl Copy {
         self.path.join(format!("{base_offset:020}.log"))
     }
 
-    /// Nothing has touched the directory for a while.
-    fn rest(&self) {
-        let earlier = SystemTime::now() - Duration::from_secs(60);
-        File::open(&self.path)
-            .unwrap()
-            .set_modified(earlier)
-            .unwrap();
+    /// Once nothing has touched the directory for a while.
+    fn gaps(&self) -> (GapSummary, Vec<Value>) {
+        folders::rest(&self.path);
+        gaps(&self.path)
     }
 }
 
@@ -136,8 +132,7 @@ fn a_front_gone_with_its_indexes_is_told_by_the_leader_epochs() {
                     }
                 }
             }
-            copy.rest();
-            let (_, rows) = gaps(&copy.path);
+            let (_, rows) = copy.gaps();
             let lost = rows
                 .iter()
                 .find(|row| row["kind"] == "offsetGap" && row["class"] == "segment-missing");
@@ -158,8 +153,7 @@ fn a_front_gone_with_its_indexes_is_told_by_the_leader_epochs() {
                 format!("0\n1\n0 {next}\n"),
             )
             .unwrap();
-            copy.rest();
-            let (_, rows) = gaps(&copy.path);
+            let (_, rows) = copy.gaps();
             let mut rows = rows.iter();
             assert!(
                 !rows.any(|row| row["firstOffset"] == began && row["isLoss"] == true),
@@ -186,7 +180,7 @@ fn sequences_of_an_emptied_segment_are_lost_with_it() {
         for segment in &dir.segments {
             let copy = Copy::of(&partition);
             fs::write(copy.log(segment.base_offset), b"").unwrap();
-            let (_, rows) = gaps(&copy.path);
+            let (_, rows) = copy.gaps();
             let hole = rows
                 .iter()
                 .find(|row| row["kind"] == "offsetGap" && row["class"] == "segment-missing");
@@ -228,7 +222,7 @@ fn an_emptied_segment_is_a_loss_from_the_log_start_on() {
         for segments in segments.filter(|it| it[0].base_offset < start) {
             let copy = Copy::of(&partition);
             fs::write(copy.log(segments[0].base_offset), b"").unwrap();
-            let (_, rows) = gaps(&copy.path);
+            let (_, rows) = copy.gaps();
             let lost = rows
                 .iter()
                 .filter(|row| row["isLoss"] == true && row["kind"] == "offsetGap");
@@ -292,7 +286,7 @@ fn a_torn_tail_without_an_offset_reaches_to_where_the_snapshot_lies() {
         let (position, base_offset) = batches[batches.len() / 2];
         let left = [1, 7][checked % 2];
         fs::write(copy.log(last.base_offset), &bytes[..position + left]).unwrap();
-        let (_, rows) = gaps(&copy.path);
+        let (_, rows) = copy.gaps();
         let torn = torn_tail(&rows, &partition);
         let told = json!([
             torn["firstOffset"],
@@ -342,7 +336,7 @@ fn a_log_without_any_segment_is_lost_from_its_start_to_its_end() {
                     fs::rename(&log, log.with_extension("log.deleted")).unwrap();
                 }
             }
-            let (summary, rows) = gaps(&copy.path);
+            let (summary, rows) = copy.gaps();
             assert_eq!(summary.alarms, 1, "{}", partition.display());
             let told = rows.iter().map(|row| {
                 json!([
@@ -392,7 +386,7 @@ fn a_segment_torn_before_another_is_told_with_its_place() {
             }
             let copy = Copy::of(&partition);
             fs::write(copy.log(segment.base_offset), &bytes[..position + 7]).unwrap();
-            let (_, rows) = gaps(&copy.path);
+            let (_, rows) = copy.gaps();
             let torn = torn_tail(&rows, &partition);
             let told = json!([
                 torn["firstOffset"],
@@ -438,9 +432,8 @@ fn a_segment_in_a_swap_file_comes_back() {
                     fs::rename(&file, file.with_extension(format!("{suffix}.swap"))).unwrap();
                 }
             }
-            copy.rest();
             let name = format!("{:020}.log.swap", segment.base_offset);
-            let (summary, rows) = gaps(&copy.path);
+            let (summary, rows) = copy.gaps();
             assert_eq!(
                 summary.alarms,
                 0,
@@ -464,7 +457,7 @@ fn a_segment_in_a_swap_file_comes_back() {
                 b"",
             )
             .unwrap();
-            let (_, rows) = gaps(&copy.path);
+            let (_, rows) = copy.gaps();
             let mut rows = rows.iter();
             assert!(!rows.any(|row| row["class"] == "segment-in-swap"));
             checked += 1;

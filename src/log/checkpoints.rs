@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use super::log_dir::folder_above;
 use super::mapped_file::MappedFile;
@@ -155,31 +152,15 @@ fn link_to_nothing() -> DecodeError {
     DecodeError::new("offset checkpoint", "", 0, kind)
 }
 
-/// A file that was written to so lately may be half written.
-const RECENT_WRITE: Duration = Duration::from_secs(2);
-/// What a writer is given to finish.
-pub const SETTLING: Duration = Duration::from_millis(50);
-
-/// Whether a file was written to lately; also if that cannot be told.
+/// The checkpoints of a partition as they are by now. A broker truncates first and writes them a
+/// moment later (`LogManager.truncateTo`), so what they say against the log is asked of them again
+/// while [`PartitionDir::settling`] waits.
 #[must_use]
-pub fn is_recent(path: &Path) -> bool {
-    let modified = fs::metadata(path).and_then(|it| it.modified());
-    let age = modified.ok().and_then(|it| it.elapsed().ok());
-    age.is_none_or(|age| age <= RECENT_WRITE)
-}
-
-/// The checkpoints of a partition as they are by now: a broker truncates first and writes them a
-/// moment later (`LogManager.truncateTo`).
-#[must_use]
-pub fn checkpoints_again(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
-    let Some(above) = folder_above(&dir.path) else {
-        return CheckpointedOffsets::default();
-    };
-    let last = dir.segments.last().and_then(|last| dir.file(last.log));
-    if last.is_some_and(|last| is_recent(&dir.file_path(last))) {
-        thread::sleep(SETTLING);
-    }
-    Checkpoints::read(&above, io).of_dir(dir)
+pub fn checkpoints_now(dir: &PartitionDir, io: Io) -> CheckpointedOffsets {
+    let above = folder_above(&dir.path);
+    above.map_or_else(CheckpointedOffsets::default, |above| {
+        Checkpoints::read(&above, io).of_dir(dir)
+    })
 }
 
 /// The checkpointed high watermark, if it lies above `log_end_offset` and still does: a broker at
@@ -194,6 +175,14 @@ pub fn high_watermark_past_end(
 ) -> Option<i64> {
     let is_past = |it: &i64| *it > log_end_offset;
     let known = checkpoints.high_watermark.filter(is_past)?;
-    let now = checkpoints_again(dir, io).high_watermark.unwrap_or(known);
-    (is_past(&now) && !dir.has_changed()).then_some(now)
+    let mut settling = dir.settling();
+    loop {
+        let now = checkpoints_now(dir, io).high_watermark.unwrap_or(known);
+        if !is_past(&now) || dir.has_changed() {
+            return None;
+        }
+        if !settling.wait() {
+            return Some(now);
+        }
+    }
 }

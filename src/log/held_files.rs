@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::held_indexes::HeldIndexes;
 use super::mapped_file::{MappedFile, open_regular};
 use super::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use super::settling::{CLOCK_TICK, RECENT_WRITE};
 use super::{Error, Io};
 use crate::format::file_name::{FileState, LogFileKind};
 
@@ -32,10 +33,6 @@ const REPLACING: Duration = Duration::from_millis(100);
 /// How long a directory may take to come to rest.
 const SETTLING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
-/// Changes within this time may not have moved a directory's modification time.
-const CLOCK_TICK: Duration = Duration::from_millis(50);
-/// A log that was not written to for so long has no write under way.
-const RECENT_WRITE: Duration = Duration::from_secs(2);
 
 /// Bytes that tell whether a file was cut and written again: more than the header of a batch,
 /// with its checksum and times.

@@ -1,7 +1,6 @@
 //! Where a log began whose first segments are not there, though its start was never moved behind
 //! them.
 
-use super::checkpoints::is_recent;
 use super::log_dir::{folder_above, stopped_cleanly};
 use super::mapped_file::MappedFile;
 use super::partition_dir::{FileEntry, PartitionDir};
@@ -24,8 +23,8 @@ pub fn start_by_leader_epochs(
     io: Io,
 ) -> Result<Option<i64>, Error> {
     let first = dir.segments.first();
-    let is_clean = stopped_cleanly(&dir.path);
-    let Some((front, is_clean)) = first.map(|it| it.base_offset).zip(is_clean) else {
+    let is_in_log_dir = stopped_cleanly(&dir.path).is_some();
+    let Some(front) = first.map(|it| it.base_offset).filter(|_| is_in_log_dir) else {
         return Ok(None);
     };
     // What lies below the start of a metadata log is in a snapshot.
@@ -33,13 +32,16 @@ pub fn start_by_leader_epochs(
     if front == 0 || is_metadata || may_be_tiered(dir, log_start) {
         return Ok(None);
     }
-    // A broker that deletes segments writes the line a moment later.
-    if !is_clean && is_recent(&dir.path) {
-        return Ok(None);
+    let mut settling = dir.settling();
+    loop {
+        let began = first_epoch_start(dir, io)?;
+        let began = began.map(|began| began.max(log_start.unwrap_or(0)));
+        let began = began.filter(|began| *began < front);
+        // A broker that deletes segments writes the line a moment later.
+        if began.is_none() || !settling.wait() {
+            return Ok(began);
+        }
     }
-    let began = first_epoch_start(dir, io)?;
-    let began = began.map(|began| began.max(log_start.unwrap_or(0)));
-    Ok(began.filter(|began| *began < front))
 }
 
 /// Whether the front of a log may lie in remote storage: a broker that has any keeps a directory

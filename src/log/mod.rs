@@ -25,6 +25,7 @@ pub mod partition_walk;
 pub mod records;
 mod resync;
 pub mod segment_indexer;
+pub mod settling;
 pub mod swap_files;
 
 pub use error::Error;

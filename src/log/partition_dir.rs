@@ -6,14 +6,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::SystemTime;
 
-use super::checkpoints::{SETTLING, is_recent};
 use super::held_files::HeldFiles;
+use super::log_dir::stopped_cleanly;
 use super::mapped_file::MappedFile;
 use super::odd_entry::{Odd, OddEntry};
 use super::overlay::Overlay;
+use super::settling::Settling;
 use super::{Error, Io};
 use crate::format::file_name::{
     FileState, LogFileKind, LogFileName, PartitionDirName, PartitionDirStatus,
@@ -312,23 +312,50 @@ impl PartitionDir {
     }
 
     /// Whether segments with these base offsets are in use still, once a broker has got on that may
-    /// be at work: one that begins the log anew makes the new segment before the old ones go
-    /// (`LocalLog.truncateFullyAndStartAt`), and what lies between them was never lost.
+    /// be at work, which `settling` waits for: one that begins the log anew makes the new segment
+    /// before the old ones go (`LocalLog.truncateFullyAndStartAt`), and what lies between them was
+    /// never lost.
     ///
     /// # Errors
     /// [`Error::ChangedWhileReading`] if they are not, or the directory cannot be listed.
-    pub fn check_in_use(&self, base_offsets: &[i64]) -> Result<(), Error> {
-        if !self.is_on_disk() || !is_recent(&self.path) {
-            return Ok(());
+    pub fn check_in_use(&self, base_offsets: &[i64], settling: &mut Settling) -> Result<(), Error> {
+        while settling.wait() {
+            let now = Self::open(&self.path)?;
+            let is_in_use = |base: &i64| now.segments.iter().any(|it| it.base_offset == *base);
+            if !base_offsets.iter().all(is_in_use) {
+                let path = self.path.clone();
+                return Err(Error::ChangedWhileReading { path });
+            }
         }
-        thread::sleep(SETTLING);
-        let now = Self::open(&self.path)?;
-        let is_in_use = |base: &i64| now.segments.iter().any(|it| it.base_offset == *base);
-        if base_offsets.iter().all(is_in_use) {
-            return Ok(());
+        Ok(())
+    }
+
+    /// For looks again at what names and files here say against each other: a broker writes to the
+    /// last segment and gives names in the directory. One that stopped cleanly does neither, and
+    /// nobody works in a directory as it would be.
+    #[must_use]
+    pub fn settling(&self) -> Settling {
+        if let Some(from) = &self.placed_from {
+            return from.settling();
         }
-        let path = self.path.clone();
-        Err(Error::ChangedWhileReading { path })
+        if !self.is_on_disk() || stopped_cleanly(&self.path) == Some(true) {
+            return Settling::default();
+        }
+        let last = self.segments.last().and_then(|last| self.file(last.log));
+        let last = last.map(|last| self.file_path(last));
+        Settling::of(last.into_iter().chain([self.path.clone()]))
+    }
+
+    /// For looks again at one file. Of a directory as it would be there is nothing to wait for.
+    #[must_use]
+    pub fn settling_of(&self, entry: &FileEntry) -> Settling {
+        if let Some(from) = &self.placed_from {
+            return from.settling_of(entry);
+        }
+        if !self.is_on_disk() || stopped_cleanly(&self.path) == Some(true) {
+            return Settling::default();
+        }
+        Settling::of([self.file_path(entry)])
     }
 
     /// An error if a file was truncated since [`PartitionDir::hold`]: what was read of it, and of

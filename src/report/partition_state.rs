@@ -366,9 +366,6 @@ pub fn snapshot_files(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEnt
         })
 }
 
-/// How often a snapshot is looked at that grows meanwhile.
-const MAX_LOOKS: u32 = 10;
-
 /// The rows of the snapshot at `offset`; `None` if it is not there (any more), the inner error
 /// if it is not readable as one.
 ///
@@ -382,9 +379,8 @@ pub fn read_snapshot(
     let Some((_, file)) = snapshot_files(dir).find(|(it, _)| *it == offset) else {
         return Ok(None);
     };
-    let mut looks = 0;
+    let mut settling = dir.settling_of(file);
     loop {
-        looks += 1;
         let Some(file) = dir.open_file(file, io)? else {
             return Ok(None);
         };
@@ -396,7 +392,7 @@ pub fn read_snapshot(
                 .map(ProducerSnapshotRow::from)
                 .collect()),
             // A broker writes it in place (`ProducerStateManager.writeSnapshot`).
-            Err(_) if looks < MAX_LOOKS && file.is_growing() => continue,
+            Err(_) if settling.wait() => continue,
             Err(error) => Err(error.to_string()),
         };
         file.check_unchanged()?;

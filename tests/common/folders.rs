@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// The log directory of a fixture that the answers beside it are of: where the broker crashed,
 /// they were taken after it had come up again.
@@ -30,4 +31,16 @@ pub fn copy(from: &Path, to: &Path) {
             copy.set_modified(modified).unwrap();
         }
     }
+}
+
+/// Gives a folder and the files in it an old time: what was written a moment ago is waited for.
+pub fn rest(folder: &Path) {
+    let earlier = SystemTime::now() - Duration::from_secs(60);
+    let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    for path in files.filter(|it| it.is_file()) {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(earlier).unwrap();
+    }
+    let folder = fs::File::open(folder).unwrap();
+    folder.set_modified(earlier).unwrap();
 }

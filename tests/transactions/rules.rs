@@ -8,6 +8,7 @@ use kseg::report::aborted::{AbortedOptions, AbortedSummary};
 use kseg::report::partition_state::{StateOptions, load_partition_state};
 use serde_json::{Value, json};
 
+use crate::folders::rest;
 use crate::{Differences, aborted, array, dirs, in_index, in_log, is_open, name, open, root, txns};
 
 /// Every partition directory below fixtures and cases that holds segments.
@@ -99,6 +100,7 @@ fn with_index(partition: &Path, change: impl FnOnce(&mut Vec<u8>)) -> (tempfile:
     let mut bytes = fs::read(index).unwrap();
     change(&mut bytes);
     fs::write(index, bytes).unwrap();
+    rest(&copy);
     (temp, copy)
 }
 

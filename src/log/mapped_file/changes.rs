@@ -4,18 +4,10 @@
 use std::borrow::Cow;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use super::{Bytes, MappedFile};
 use crate::log::Error;
-
-/// A file that was not written to for so long has no write under way.
-const RECENT_WRITE: Duration = Duration::from_secs(2);
-/// How long a write may rest between two of its pieces, and how often to look meanwhile.
-const WRITE_PAUSE: Duration = Duration::from_millis(100);
-/// What a writer is given to finish what it is doing, before bytes are called wrong.
-const SETTLING: Duration = Duration::from_millis(20);
-const WRITE_POLL: Duration = Duration::from_millis(2);
+use crate::log::settling::Settling;
 
 /// Files up to this size are copied to be looked at twice: six times Kafka's default for an index.
 const MAX_COPIED: u64 = 64 << 20;
@@ -48,7 +40,7 @@ impl MappedFile {
     }
 
     /// Whether a broker is writing to the file: it is longer now than when it was opened, or,
-    /// written to a moment ago, becomes so within another.
+    /// written to a moment ago, becomes so meanwhile.
     ///
     /// A write may rest between two of its pieces, so the size of one instant does not tell.
     #[must_use]
@@ -56,22 +48,23 @@ impl MappedFile {
         if self.is_part {
             return false;
         }
-        let started = Instant::now();
+        let opened = self.start.saturating_add(self.len);
+        let mut settling = self.settling();
         loop {
-            let Some(metadata) = self.metadata() else {
-                return false;
-            };
-            if metadata.len() > self.start.saturating_add(self.len) {
-                return true;
+            match self.current_len() {
+                Some(len) if len > opened => return true,
+                Some(_) if settling.wait() => {}
+                Some(_) | None => return false,
             }
-            let age = metadata
-                .modified()
-                .ok()
-                .and_then(|time| time.elapsed().ok());
-            if age.is_none_or(|age| age > RECENT_WRITE) || started.elapsed() > WRITE_PAUSE {
-                return false;
-            }
-            std::thread::sleep(WRITE_POLL);
+        }
+    }
+
+    /// For looks again at what seems wrong in the file.
+    #[must_use]
+    pub fn settling(&self) -> Settling {
+        match &self.bytes {
+            Bytes::Map { .. } | Bytes::File(_) => Settling::of([self.path()]),
+            Bytes::Memory(_) => Settling::default(),
         }
     }
 
@@ -104,14 +97,19 @@ impl MappedFile {
         if modified == self.modified {
             return Ok(());
         }
-        std::thread::sleep(SETTLING);
         let (Bytes::Map { file, .. } | Bytes::File(file)) = &self.bytes else {
             return Ok(());
         };
         let mut now = vec![0; seen.len()];
-        match file.read_exact_at(&mut now, self.start.saturating_add(position)) {
-            Ok(()) if now == seen => Ok(()),
-            Ok(()) | Err(_) => Err(self.changed()),
+        let mut settling = self.settling();
+        loop {
+            match file.read_exact_at(&mut now, self.start.saturating_add(position)) {
+                Ok(()) if now == seen => {}
+                Ok(()) | Err(_) => return Err(self.changed()),
+            }
+            if !settling.wait() {
+                return Ok(());
+            }
         }
     }
 

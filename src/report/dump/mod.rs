@@ -16,7 +16,7 @@ pub use rows::{
     LeaderEpochRow, OffsetIndexRow, ProducerSnapshotRow, PropertyRow, RecordFields, RecordRow,
     Source, TimeIndexRow,
 };
-pub use side_file::{SideFile, dump_side_file};
+pub use side_file::{SideFile, dump_side_file, finished};
 
 /// What a dump came across.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use crate::format::partition_metadata::PartitionMetadata;
 use crate::format::producer_snapshot::ProducerSnapshot;
 use crate::format::quorum_state::QuorumState;
 use crate::format::time_index::TimeIndexRows;
-use crate::log::Error;
+use crate::log::mapped_file::MappedFile;
+use crate::log::{Error, Io};
 use crate::report::filter::Filter;
 
 /// The formats other than batches.
@@ -119,6 +120,27 @@ pub fn dump_side_file<E: From<Error>>(
         },
     }
     Ok(rows.counts)
+}
+
+/// A file of rows as its writer leaves it: a snapshot is made and then filled
+/// (`ProducerStateManager.writeSnapshot`), so one that cannot be understood is opened again while
+/// [`MappedFile::settling`] waits. `None` if it has vanished meanwhile.
+///
+/// # Errors
+/// If the file cannot be read, or opened again.
+pub fn finished(mut file: MappedFile, kind: SideFile, io: Io) -> Result<Option<MappedFile>, Error> {
+    if kind != SideFile::ProducerSnapshot {
+        return Ok(Some(file));
+    }
+    let mut settling = file.settling();
+    while ProducerSnapshot::decode(&file.read_all()?).is_err() && settling.wait() {
+        file = match MappedFile::open(file.path(), io) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(Some(file))
 }
 
 /// Where the rows of one file go.

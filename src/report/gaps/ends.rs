@@ -2,13 +2,12 @@
 //! left of them.
 
 use std::ops::Range;
-use std::thread;
 
 use super::finding::{Detail, Finding, GapClass};
 use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::format::file_name::PartitionDirStatus;
-use crate::log::checkpoints::{CheckpointedOffsets, SETTLING, high_watermark_past_end};
+use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
 use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
 use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
@@ -86,9 +85,14 @@ pub(super) fn lost_log(
         return Ok(None);
     };
     // A broker may be making it, or have begun to delete it.
-    thread::sleep(SETTLING);
-    if dir.has_changed() || !PartitionDir::open(&dir.path)?.segments.is_empty() {
-        return Ok(None);
+    let mut settling = dir.settling();
+    loop {
+        if dir.has_changed() || !PartitionDir::open(&dir.path)?.segments.is_empty() {
+            return Ok(None);
+        }
+        if !settling.wait() {
+            break;
+        }
     }
     let is_snapshot = witness.kind == WitnessKind::ProducerSnapshot;
     let snapshot = snapshot_files(dir)
@@ -115,14 +119,20 @@ pub(super) fn lost_log(
 
 /// Whether indexes without their `.log` are there and stay.
 fn has_orphans(dir: &PartitionDir, witnesses: Witnesses<'_>, offsets: &Range<i64>) -> bool {
-    if witnesses.orphans(offsets).next().is_none() {
-        return false;
-    }
     // A broker may be renaming them.
-    thread::sleep(SETTLING);
-    witnesses
-        .orphans(offsets)
-        .any(|(base, file)| is_still_orphan(dir, base, file))
+    let is_there = || {
+        let mut orphans = witnesses.orphans(offsets);
+        orphans.any(|(base, file)| is_still_orphan(dir, base, file))
+    };
+    let mut settling = dir.settling();
+    loop {
+        if !is_there() {
+            return false;
+        }
+        if !settling.wait() {
+            return true;
+        }
+    }
 }
 
 impl Offsets<'_> {
@@ -252,8 +262,10 @@ impl Offsets<'_> {
             .max_by_key(|(at, _)| *at);
         if let Some((at, file)) = snapshot {
             // A broker that truncates deletes it after it has cut the log.
-            thread::sleep(SETTLING);
-            if dir.file_path(file).exists() {
+            let mut settling = dir.settling();
+            let is_there = || dir.file_path(file).exists();
+            while is_there() && settling.wait() {}
+            if is_there() {
                 return Ok(Witness::of_file(file).map(|witness| (witness, at - 1)));
             }
         }

@@ -9,6 +9,7 @@ use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::damage::{Damage, DamageKind};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::{SegmentAt, find_batch, open_segment, walk_partition};
+use crate::log::settling::Settling;
 use crate::log::{Error, Io};
 use crate::report::partition_state::log_start_offset;
 use crate::state::OffsetsGone;
@@ -30,6 +31,8 @@ pub(in crate::report) struct Offsets<'d> {
     looked_ahead: bool,
     pub(in crate::report) log_start_offset: i64,
     pub(in crate::report) gone: OffsetsGone,
+    /// One for all holes: there may be as many as segments.
+    settling: Settling,
     /// The offset behind the highest seen so far.
     pub(in crate::report) next_offset: i64,
     /// The segment at hand.
@@ -82,6 +85,7 @@ impl<'d> Offsets<'d> {
             looked_ahead: false,
             log_start_offset: log_start_offset(first_base, checkpoints),
             gone: OffsetsGone::default(),
+            settling: dir.settling(),
             next_offset: first_base,
             segment: None,
             is_segment_empty: false,
@@ -142,7 +146,8 @@ impl<'d> Offsets<'d> {
         if class == GapClass::SegmentMissing
             && let Some(before) = before
         {
-            self.dir.check_in_use(&[before.base_offset, base_offset])?;
+            self.dir
+                .check_in_use(&[before.base_offset, base_offset], &mut self.settling)?;
         }
         let told = self.hole(first, last, class, found);
         if let (Some(witness), Some(told)) = (witness, told) {

@@ -18,9 +18,9 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use crate::format::file_name::LogDirFileName;
-use crate::log::checkpoints::SETTLING;
 use crate::log::log_dir::folder_above;
 use crate::log::partition_dir::PartitionDir;
+use crate::log::settling::CLOCK_TICK;
 use crate::report::internal_records::UnreadRecords;
 
 pub use class::{EpochIs, TransactionClass};
@@ -145,7 +145,7 @@ impl TransactionStates {
         }
         let written = std::fs::metadata(dir.file_path(last)).and_then(|it| it.modified());
         let age = written.map(|at| read_at.duration_since(at));
-        !age.is_ok_and(|age| age.is_ok_and(|age| age > SETTLING))
+        !age.is_ok_and(|age| age.is_ok_and(|age| age > CLOCK_TICK))
     }
 
     /// Numbers of the partitions of `__transaction_state` that were read.

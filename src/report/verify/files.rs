@@ -12,6 +12,7 @@ use crate::format::partition_metadata::PartitionMetadata;
 use crate::log::broker_start::{is_taken_for_stray, outage};
 use crate::log::odd_entry::{Odd, OddEffect, OddEntry};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::settling::Settling;
 use crate::log::swap_files::{Swaps, has_suffix, number};
 use crate::log::{Error, Io};
 
@@ -62,8 +63,9 @@ fn of_odd(entry: &OddEntry) -> Finding {
 
 /// What the names and sizes of the segments' files say.
 pub(super) fn check_segments(dir: &PartitionDir, start: &Start, found: &mut Vec<Finding>) {
+    let mut settling = dir.settling();
     for (index, segment) in dir.segments.iter().enumerate() {
-        check_segment_files(dir, index, segment, start, found);
+        check_segment_files(dir, index, segment, (start, &mut settling), found);
     }
 }
 
@@ -171,7 +173,7 @@ fn check_segment_files(
     dir: &PartitionDir,
     index: usize,
     segment: &SegmentFiles,
-    start: &Start,
+    (start, settling): (&Start, &mut Settling),
     found: &mut Vec<Finding>,
 ) {
     let Some(log) = dir.file(segment.log) else {
@@ -210,9 +212,18 @@ fn check_segment_files(
         let mut odd = dir.odd.iter();
         odd.any(|it| it.parsed.kind == *kind && !it.is_passed_over())
     };
-    let is_missing =
+    // A broker makes a segment, or replaces one, file by file, the `.log` first.
+    let is_missing_now = |kind: &LogFileKind| {
+        let index = dir.path.join(kind.to_string());
+        !dir.is_on_disk() || !index.exists() && dir.file_path(log).exists()
+    };
+    let is_unlisted =
         |index: &&(Option<usize>, LogFileKind)| index.0.is_none() && !is_told(&index.1);
-    for (_, kind) in indexes.iter().filter(is_missing) {
+    for (_, kind) in indexes.iter().filter(is_unlisted) {
+        while is_missing_now(kind) && settling.wait() {}
+        if !is_missing_now(kind) {
+            continue;
+        }
         let context = IndexContext {
             start,
             segment: index,

@@ -1,11 +1,9 @@
-//! A second look in a directory that a broker is writing to, before something is called wrong that
-//! only changed between two files.
+//! Indexes in a directory that a broker is writing to: what only changed between two files is not
+//! called wrong.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
-use std::thread;
 
-use crate::log::checkpoints::{SETTLING, is_recent};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
 
@@ -56,18 +54,4 @@ fn read(dir: &PartitionDir, entry: &FileEntry, io: Io) -> Result<Option<Vec<u8>>
     bytes.resize(size, 0);
     file.read_exact_at(&mut bytes, 0)?;
     Ok(Some(bytes))
-}
-
-/// The bytes of a small file once more, if a broker may have been writing it: `None` if it was left
-/// alone for a while, or is gone.
-pub(super) fn read_settled(
-    dir: &PartitionDir,
-    entry: &FileEntry,
-    io: Io,
-) -> Result<Option<Vec<u8>>, Error> {
-    if !is_recent(&dir.file_path(entry)) {
-        return Ok(None);
-    }
-    thread::sleep(SETTLING);
-    read(dir, entry, io)
 }

@@ -1,12 +1,9 @@
 //! Segments whose `.log` is gone, or lies here under a name that a broker does not read.
 
-use std::thread;
-
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::start::Start;
 use crate::format::file_name::{FileState, LogFileKind};
-use crate::log::checkpoints::SETTLING;
 use crate::log::extents::{Extent, for_each_extent};
 use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
 use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
@@ -152,18 +149,18 @@ fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error>
         log_start: log_start_checkpoint,
         io,
     } = around;
-    let orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir, |_| false).collect();
-    if orphans.is_empty() {
-        return Ok(());
-    }
-    if start.clean != Some(true) {
-        // A broker may be renaming them.
-        thread::sleep(SETTLING);
+    let mut orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir, |_| false).collect();
+    // A broker may be renaming them.
+    let mut settling = dir.settling();
+    loop {
+        orphans.retain(|(base, file)| is_still_orphan(dir, *base, file));
+        if orphans.is_empty() || !settling.wait() {
+            break;
+        }
     }
     let lowest = |is_wanted: &dyn Fn(i64) -> bool| {
         let wanted = orphans.iter().filter(|(base, _)| is_wanted(*base));
-        let there = wanted.filter(|(base, file)| is_still_orphan(dir, *base, file));
-        there.min_by_key(|(base, _)| *base).copied()
+        wanted.min_by_key(|(base, _)| *base).copied()
     };
     if let Some(front) = dir.segments.first().map(|first| first.base_offset) {
         // Below a log start that was set, the broker has deleted them itself.

@@ -1,7 +1,6 @@
 //! The pass over one partition: the walk that feeds the folds and hands stretches to the threads.
 
 use std::sync::Arc;
-use std::thread;
 
 use super::batches::SegmentContext;
 use super::damage::{Damaged, DamagedSegment, of_damage};
@@ -28,7 +27,7 @@ use super::start::Start;
 use super::transactions::{of_aborted, of_open};
 use crate::format::internal_topic::InternalTopic;
 use crate::log::batches::{BatchWalk, Entry};
-use crate::log::checkpoints::{CheckpointedOffsets, SETTLING, checkpoints_again};
+use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_now};
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{OpenSegment, SegmentAt, open_segment};
 use crate::log::{Error, Io};
@@ -201,10 +200,15 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     /// Whether a log without segments is none that a broker begins anew at the moment
     /// (`LocalLog.truncateFullyAndStartAt`).
     fn stays_empty(&self) -> bool {
-        if self.is_live() {
-            thread::sleep(SETTLING);
+        let mut settling = self.dir.settling();
+        loop {
+            if self.dir.has_changed() {
+                return false;
+            }
+            if !settling.wait() {
+                return true;
+            }
         }
-        !self.dir.has_changed()
     }
 
     fn is_vanished(&self, finding: &Finding) -> bool {
@@ -406,11 +410,15 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             found
         };
         let mut of_checkpoints = check(self.checkpoints);
-        let has_alarm = of_checkpoints.iter().any(|it| it.severity.is_alarm());
-        if has_alarm && self.is_live() {
-            let again = check(checkpoints_again(self.dir, self.options.io));
+        let has_alarm = |found: &[Finding]| found.iter().any(|it| it.severity.is_alarm());
+        let mut settling = self.dir.settling();
+        while self.is_live() && has_alarm(&of_checkpoints) {
+            let now = check(checkpoints_now(self.dir, self.options.io));
             let same = |a: &Finding, b: &Finding| a.kind == b.kind && a.found == b.found;
-            of_checkpoints.retain(|it| again.iter().any(|again| same(again, it)));
+            of_checkpoints.retain(|it| now.iter().any(|now| same(now, it)));
+            if !settling.wait() {
+                break;
+            }
         }
         found.append(&mut of_checkpoints);
     }

@@ -2,12 +2,10 @@
 //!
 //! Decides `ProducerStateManager.readSnapshot`, `truncateAndReload`, `removeStraySnapshots`.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
-use super::live::read_settled;
 use super::snapshot_entries::{check_against_log, check_entries, name};
 use super::start::Start;
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -90,36 +88,34 @@ impl<'d> SnapshotCheck<'d> {
         entry: &FileEntry,
         found: &mut Vec<Finding>,
     ) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
-        let Some(file) = self.dir.open_file(entry, self.io)? else {
-            return Ok(None);
-        };
-        let mut bytes = file.read_all()?;
-        if ProducerSnapshot::decode(&bytes).is_err() && self.is_live {
-            match read_settled(self.dir, entry, self.io)? {
-                Some(settled) => bytes = Cow::Owned(settled),
+        let mut settling = self.dir.settling_of(entry);
+        loop {
+            let Some(file) = self.dir.open_file(entry, self.io)? else {
+                return Ok(None);
+            };
+            let bytes = file.read_all()?;
+            let rows = match ProducerSnapshot::decode(&bytes) {
+                Ok(snapshot) => {
+                    let rows: Vec<_> = snapshot
+                        .entries()
+                        .iter()
+                        .map(ProducerSnapshotRow::from)
+                        .collect();
+                    check_entries(offset, &rows, found);
+                    Some(rows)
+                }
+                Err(_) if settling.wait() => continue,
                 // Deleted, as a broker does with old ones.
-                None if !self.dir.file_path(entry).exists() => return Ok(None),
-                None => {}
-            }
+                Err(_) if self.is_live && !self.dir.file_path(entry).exists() => return Ok(None),
+                Err(error) => {
+                    let finding = self.unreadable(offset, &bytes, &error);
+                    self.unreadable.push((offset, finding));
+                    None
+                }
+            };
+            file.check_unchanged()?;
+            return Ok(rows);
         }
-        let rows = match ProducerSnapshot::decode(&bytes) {
-            Ok(snapshot) => {
-                let rows: Vec<_> = snapshot
-                    .entries()
-                    .iter()
-                    .map(ProducerSnapshotRow::from)
-                    .collect();
-                check_entries(offset, &rows, found);
-                Some(rows)
-            }
-            Err(error) => {
-                let finding = self.unreadable(offset, &bytes, &error);
-                self.unreadable.push((offset, finding));
-                None
-            }
-        };
-        file.check_unchanged()?;
-        Ok(rows)
     }
 
     fn unreadable(&self, offset: i64, bytes: &[u8], error: &DecodeError) -> Finding {

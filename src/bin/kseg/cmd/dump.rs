@@ -1,13 +1,11 @@
 //! `kseg dump`: what is in a file, row by row.
 
 use std::path::Path;
-use std::thread;
 
 use clap::{Args, ValueEnum};
 use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName, PartitionDirName};
 use kseg::format::internal_topic::InternalTopic;
 use kseg::log::Error;
-use kseg::log::checkpoints::{SETTLING, is_recent};
 use kseg::log::log_dir::LogDir;
 use kseg::log::mapped_file::MappedFile;
 use kseg::log::partition_dir::PartitionDir;
@@ -15,6 +13,7 @@ use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
 use kseg::report::content::Decoder;
 use kseg::report::dump::{
     DumpCounts, DumpOptions, DumpRow, RecordOptions, SideFile, Source, dump_log, dump_side_file,
+    finished,
 };
 use kseg::report::filter::Filter;
 
@@ -337,6 +336,10 @@ impl Dump {
         source: Source<'_>,
         context: &mut Context,
     ) -> anyhow::Result<()> {
+        let opened = opened.and_then(|file| match (file, content) {
+            (Some(file), Content::Rows(kind)) => finished(file, *kind, context.io),
+            (file, _) => Ok(file),
+        });
         let file = match opened {
             Ok(Some(file)) => file,
             Ok(None) => {
@@ -364,10 +367,6 @@ impl Dump {
         context: &mut Context,
     ) -> anyhow::Result<DumpCounts> {
         let Self { options, sink, .. } = self;
-        let again = matches!(content, Content::Rows(SideFile::ProducerSnapshot))
-            .then(|| opened_again(file, context))
-            .flatten();
-        let file = again.as_ref().unwrap_or(file);
         let emit = |row: &DumpRow<'_>| {
             // What was read behind a cut were zeros that are not in the file.
             file.check_unchanged()?;
@@ -380,15 +379,6 @@ impl Dump {
             }
         }
     }
-}
-
-/// A snapshot that a broker may have made a moment ago and not yet filled, once more.
-fn opened_again(file: &MappedFile, context: &Context) -> Option<MappedFile> {
-    if !file.is_empty() || !is_recent(file.path()) {
-        return None;
-    }
-    thread::sleep(SETTLING);
-    MappedFile::open(file.path(), context.io).ok()
 }
 
 /// The content of a file in a partition directory; `None` if it has no rows.

@@ -1,4 +1,4 @@
-//! `.swap` files: what `recover` and `verify` say of them, held against what a start leaves.
+//! `.swap` files: what `recover`, `verify` and `gaps` say of them, against what a start leaves.
 //!
 //! `LogLoader.load` computes no checksum of a `.swap` and finds its end by sizes alone. It deletes
 //! what lies in the offsets of the `.swap` files, gives them their names, and goes on.
@@ -28,7 +28,7 @@ use std::process::Command;
 
 use recover_run::{Run, copy_of, recover};
 use segments::batches_of;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Segments `0..=46`, `47..=99` and `100..=115`, stopped cleanly and flushed.
@@ -98,6 +98,42 @@ impl Damaged {
             rows.partition(|row: &Value| row["severity"] == "notable");
         assert_eq!(output.status.code(), Some(i32::from(!alarms.is_empty())));
         (alarms, notable)
+    }
+
+    /// What `gaps` says the next start deletes: the offsets, and the lines of its table.
+    fn gaps(&self) -> (Vec<(i64, i64)>, String) {
+        let gaps = |output: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kseg"));
+            command.arg("gaps").args(output).arg(&self.partition);
+            let output = command.output().unwrap();
+            (
+                output.status.code(),
+                String::from_utf8(output.stdout).unwrap(),
+            )
+        };
+        let (status, rows) = gaps(&["-o", "ndjson"]);
+        let rows = rows.lines().map(|row| serde_json::from_str(row).unwrap());
+        let rows: Vec<Value> = rows.collect();
+        let is_loss = rows
+            .iter()
+            .any(|row| row["isLoss"] == true || row["kind"] == "repeated");
+        assert_eq!(status, Some(i32::from(is_loss)), "{rows:#?}");
+        let lost = rows.iter().filter(|row| row["class"] == "swap-loss");
+        let offsets = lost.map(|row| {
+            assert_eq!(row["isLoss"], true);
+            assert_eq!(row["kind"], "offsetGap");
+            let swap = row["toldBy"].as_str().unwrap();
+            assert!(swap.ends_with(".log.swap"), "{row:#}");
+            let message = row["message"].as_str().unwrap();
+            assert!(message.contains(swap), "{message}");
+            let file = row["file"].as_str().unwrap();
+            assert!(self.partition.join(file).exists(), "{row:#}");
+            (
+                row["firstOffset"].as_i64().unwrap(),
+                row["lastOffset"].as_i64().unwrap(),
+            )
+        });
+        (offsets.collect(), gaps(&[]).1)
     }
 
     /// The offsets of batches that can be read after the start that is due, by the files it leaves.
@@ -172,7 +208,21 @@ fn loses(damaged: &Damaged, first: i64, last: i64) -> Vec<Value> {
     for action in row["actions"].as_array().unwrap() {
         assert_ne!(action["reason"], "", "{action:#}");
     }
-    damaged.verify().0
+    let alarms = damaged.verify().0;
+    // `gaps` tells as much of it as is lost for a `.swap`, and not for what recovery cuts.
+    let swap_loss = alarms.iter().find(|row| row["kind"] == "swap-loss");
+    let (told, table) = damaged.gaps();
+    let told = told.first().zip(told.last());
+    let told = told.map(|((first, _), (_, last))| (json!(first), json!(last)));
+    let wanted = swap_loss.map(|row| (row["firstOffset"].clone(), row["lastOffset"].clone()));
+    assert_eq!(told, wanted, "{table}");
+    let line = table.lines().next().unwrap();
+    assert_eq!(
+        line.contains("at the next start"),
+        wanted.is_some(),
+        "{line}"
+    );
+    alarms
 }
 
 #[test]
@@ -221,6 +271,7 @@ fn a_whole_swap_costs_nothing() {
         assert_eq!(damaged.left(), (0..116).collect());
         let (alarms, notable) = damaged.verify();
         assert!(alarms.is_empty(), "{alarms:#?}");
+        assert_eq!(damaged.gaps().0, []);
         // The log begins at 0 once they are in place.
         let stray = notable.iter().find(|row| row["kind"] == "stray-snapshot");
         assert_eq!(stray, None);

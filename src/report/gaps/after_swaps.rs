@@ -1,4 +1,5 @@
-//! What a start brings back: the segments that `.swap` files hold.
+//! What a start makes of `.swap` files: it brings back the segments that they hold, and deletes
+//! those whose place they take.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
-use crate::log::swap_files::Swaps;
+use crate::log::swap_files::{LostBySwaps, Swaps};
 use crate::report::filter::Filter;
 
 /// Missing sequences that are kept to be compared; where there are more, all stay missing.
@@ -26,6 +27,8 @@ pub(super) struct AfterSwaps {
     log_end_offset: i64,
     /// The `.log.swap` files that are put into place, ascending.
     swaps: Vec<Witness>,
+    /// What is in the log now and not then.
+    lost: Vec<Finding>,
 }
 
 impl AfterSwaps {
@@ -36,7 +39,8 @@ impl AfterSwaps {
         options: &GapOptions,
     ) -> Result<Option<Self>, Error> {
         let is_compacted = checkpoints.cleaner_offset.is_some();
-        let swaps = Swaps::of(dir, options.io, is_compacted, false)?;
+        // A batch of a `.swap` with a wrong checksum is none that comes in the place of another.
+        let swaps = Swaps::of(dir, options.io, is_compacted, true)?;
         let Some(placed) = swaps.placed() else {
             return Ok(None);
         };
@@ -71,13 +75,42 @@ impl AfterSwaps {
             .filter(|it| !swaps.deletes(it.base_offset))
             .collect();
         files.sort_by_key(|it| it.base_offset);
-        Ok(Some(Self {
+        let mut after = Self {
             absent,
             missing,
             has_all_missing: kept < MAX_MISSING,
             log_end_offset: summary.log_end_offset,
             swaps: files,
-        }))
+            lost: Vec::new(),
+        };
+        after.find_lost(dir, swaps.lost());
+        Ok(Some(after))
+    }
+
+    /// One finding for each `.log` that has records which are lost then.
+    fn find_lost(&mut self, dir: &PartitionDir, lost: &LostBySwaps) {
+        let Some(reason) = lost.reason else {
+            return;
+        };
+        // How many there are is not counted apart.
+        let records = (lost.spans.len() == 1).then_some(lost.records);
+        for &(first, last) in &lost.spans {
+            let behind = dir
+                .segments
+                .partition_point(|segment| segment.base_offset <= first);
+            let swap = self.swap_of(first, last);
+            self.lost.push(Finding {
+                segment: behind.checked_sub(1),
+                records,
+                detail: swap.map_or(Detail::None, |swap| Detail::ReplacedBy { swap, reason }),
+                ..gap(first, last, GapClass::SwapLoss)
+            });
+        }
+    }
+
+    /// What is in the log now and lost then.
+    pub(super) fn lost(&self) -> &[Finding] {
+        &self.lost
     }
 
     /// The last offset of the log then.
@@ -139,7 +172,7 @@ impl AfterSwaps {
             }
             parts.push(Finding {
                 class: GapClass::SegmentInSwap,
-                detail: self.swap_of(from, to),
+                detail: self.swap_of(from, to).map_or(Detail::None, Detail::ToldBy),
                 ..absent(from, Some(to))
             });
             next = to.saturating_add(1);
@@ -151,11 +184,10 @@ impl AfterSwaps {
     }
 
     /// The `.log.swap` with the first of these offsets, or with others of them.
-    fn swap_of(&self, first: i64, last: i64) -> Detail {
+    fn swap_of(&self, first: i64, last: i64) -> Option<Witness> {
         let behind = self.swaps.partition_point(|it| it.base_offset <= first);
         let holds_first = behind.checked_sub(1).and_then(|at| self.swaps.get(at));
         let next = self.swaps.get(behind).filter(|it| it.base_offset <= last);
-        let file = holds_first.or(next);
-        file.map_or(Detail::None, |it| Detail::ToldBy(*it))
+        holds_first.or(next).copied()
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::witnesses::{Witness, WitnessKind};
+use crate::log::swap_files::LostReason;
 use crate::state::MissingCause;
 
 /// What kind of irregularity it is.
@@ -60,6 +61,8 @@ pub enum GapClass {
     SegmentDeleted,
     /// A segment waits under the name `.log.swap` for the next start, which puts it into place.
     SegmentInSwap,
+    /// Records that are here, and that the next start deletes for a `.swap` without them.
+    SwapLoss,
     /// Bytes that are no batch, by the kind of damage.
     Damage(&'static str),
     /// A leader that knew the producer would have refused what follows: its state had expired or
@@ -98,6 +101,7 @@ impl GapClass {
             Self::SegmentMissing => "segment-missing",
             Self::SegmentDeleted => "segment-deleted",
             Self::SegmentInSwap => "segment-in-swap",
+            Self::SwapLoss => "swap-loss",
             Self::Damage(kind) => kind,
             Self::ExpiredOrLostState => "expired-or-lost-state",
             Self::NeverStored => "never-stored",
@@ -111,12 +115,14 @@ impl GapClass {
         }
     }
 
-    /// Whether records are gone that nobody meant to remove. What lies before the log start, and
-    /// what the cleaner or an abort took, is gone on purpose.
+    /// Whether records are gone that nobody meant to remove, or will be once a start has put the
+    /// `.swap` files into place. What lies before the log start, and what the cleaner or an abort
+    /// took, is gone on purpose.
     #[must_use]
     pub fn is_loss(self) -> bool {
         match self {
             Self::SegmentMissing
+            | Self::SwapLoss
             | Self::Damage(_)
             | Self::ExpiredOrLostState
             | Self::NeverStored => true,
@@ -192,6 +198,13 @@ pub enum Detail {
     },
     /// The file that tells of records which are in no `.log`.
     ToldBy(Witness),
+    /// What a start does with the records.
+    ReplacedBy {
+        /// The `.log.swap` that it puts in their place.
+        swap: Witness,
+        /// Why they are lost then.
+        reason: LostReason,
+    },
     /// An epoch and the one before it.
     Epochs {
         /// The one before.
@@ -229,7 +242,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether records are gone that nobody meant to remove.
+    /// Whether records are gone that nobody meant to remove, or will be at the next start.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self.kind {
@@ -284,6 +297,9 @@ impl Finding {
             }
             Detail::Epochs { previous, found } => {
                 let _ = write!(text, " from {previous} to {found}");
+            }
+            Detail::ReplacedBy { swap, reason } => {
+                let _ = write!(text, " {swap}: {reason}");
             }
             Detail::ToldBy(witness) => {
                 let _ = match witness.kind {
@@ -342,6 +358,7 @@ impl GapClass {
             Self::SegmentMissing => "a segment is missing here",
             Self::SegmentDeleted => "truncated, or renamed by hand",
             Self::SegmentInSwap => "back at the next start",
+            Self::SwapLoss => "still here; the next start deletes it for",
             Self::Damage("zero-tail") => "zeros in place of batches",
             Self::Damage("torn-tail") => "the .log ends in a torn batch",
             Self::Damage(_) => "damaged bytes; kseg dump shows them",

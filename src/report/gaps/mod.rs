@@ -117,7 +117,7 @@ pub fn find_gaps<E: From<Error>>(
     fold.offsets.behind_log(&mut found)?;
     let mut summary = fold.finish(&mut found)?;
     out.hand_out(&mut found)?;
-    out.behind(summary.log_end_offset)?;
+    out.at_next_start(summary.log_end_offset)?;
     summary.alarms = out.alarms;
     summary.vanished = vanished;
     Ok(summary)
@@ -164,14 +164,16 @@ impl<F> Out<'_, F> {
         Ok(())
     }
 
-    /// What comes back behind the end of the log and all that has been told of.
-    fn behind<E>(&mut self, log_end_offset: i64) -> Result<(), E>
+    /// What the next start deletes, and what comes back behind the end of the log and all that has
+    /// been told of.
+    fn at_next_start<E>(&mut self, log_end_offset: i64) -> Result<(), E>
     where
         F: FnMut(&Finding) -> Result<(), E>,
     {
         let told_to = self.told_to.max(log_end_offset);
         let after = self.after_swaps.as_ref();
-        let parts = after.map_or_else(Vec::new, |after| after.behind(told_to));
+        let mut parts = after.map_or_else(Vec::new, |after| after.lost().to_vec());
+        parts.extend(after.into_iter().flat_map(|after| after.behind(told_to)));
         parts.iter().try_for_each(|part| self.hand_on(part))
     }
 

@@ -18,7 +18,7 @@ pub struct GapRow<'a> {
     pub kind: &'static str,
     /// The likely cause, a short name.
     pub class: &'static str,
-    /// Whether records are gone that nobody meant to remove.
+    /// Whether records are gone that nobody meant to remove, or will be at the next start.
     pub is_loss: bool,
     /// The producer, where one is concerned.
     pub producer_id: Option<i64>,
@@ -54,7 +54,8 @@ pub struct GapRow<'a> {
     pub previous_epoch: Option<i32>,
     /// The epoch that goes back, or the raised one.
     pub found_epoch: Option<i32>,
-    /// The file that tells of records which are in no `.log`; null where none does.
+    /// The file that tells of records which are in no `.log`, or for which a start deletes them;
+    /// null where none does.
     pub told_by: Option<String>,
     /// The same in words.
     pub message: String,
@@ -122,7 +123,9 @@ impl<'a> GapRow<'a> {
                 self.previous_epoch = Some(previous);
                 self.found_epoch = Some(found);
             }
-            Detail::ToldBy(witness) => self.told_by = Some(witness.to_string()),
+            Detail::ToldBy(witness) | Detail::ReplacedBy { swap: witness, .. } => {
+                self.told_by = Some(witness.to_string());
+            }
         }
     }
 }

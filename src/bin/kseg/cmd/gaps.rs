@@ -28,8 +28,9 @@ const CLASSES_A_LINE: usize = 2;
 /// Follows the sequences and epochs of every producer and the offsets of the log, from headers
 /// and markers alone. Each finding has its likely cause. What retention, the cleaner, markers and
 /// aborted transactions leave is no loss; the table counts it, --all lists it, JSON always has it.
+/// What the next start deletes for a .swap file, and has nowhere else, is a loss.
 /// Headers prove that something is not there, never why: a refused request leaves no trace.
-/// Checksums are not looked at: kseg dump checks them.
+/// Checksums are not looked at but beside .swap files: kseg dump checks them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -124,6 +125,8 @@ struct Answer {
     all: bool,
     rows: GapRuns,
     losses: u64,
+    /// Losses that the next start brings.
+    losses_at_start: u64,
     duplicates: u64,
     others: u64,
     unlisted: BTreeMap<GapClass, u64>,
@@ -137,6 +140,7 @@ impl Answer {
             all,
             rows: GapRuns::new(MAX_ROWS),
             losses: 0,
+            losses_at_start: 0,
             duplicates: 0,
             others: 0,
             unlisted: BTreeMap::new(),
@@ -146,7 +150,9 @@ impl Answer {
 
     fn add(&mut self, finding: &Finding, dir: &PartitionDir) {
         let is_expected = is_expected(finding);
-        if finding.is_loss() {
+        if finding.class == GapClass::SwapLoss {
+            self.losses_at_start += 1;
+        } else if finding.is_loss() {
             self.losses += 1;
         } else if finding.is_alarm() {
             self.duplicates += 1;
@@ -214,15 +220,14 @@ fn print(mut answers: Vec<Answer>, context: &mut Context) -> anyhow::Result<()> 
 /// The answer in one line.
 fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()> {
     let sum = |of: fn(&Answer) -> u64| answers.iter().map(of).sum::<u64>();
-    let (losses, duplicates, others) = (
-        sum(|it| it.losses),
-        sum(|it| it.duplicates),
-        sum(|it| it.others),
-    );
+    let (losses, at_start) = (sum(|it| it.losses), sum(|it| it.losses_at_start));
+    let (duplicates, others) = (sum(|it| it.duplicates), sum(|it| it.others));
     let place = if let [answer] = answers {
         format!(" in {}", answer.name)
     } else {
-        let bad = answers.iter().filter(|it| it.losses + it.duplicates > 0);
+        let bad = answers
+            .iter()
+            .filter(|it| it.losses + it.losses_at_start + it.duplicates > 0);
         let partitions = count(answers.len() as u64, "partition");
         match bad.count() {
             0 => format!(" in {partitions}"),
@@ -235,6 +240,10 @@ fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()>
     }
     if duplicates > 0 {
         parts.push(count(duplicates, "duplicate"));
+    }
+    if at_start > 0 {
+        let losses = plural(at_start, "loss", "losses");
+        parts.push(format!("{losses} at the next start"));
     }
     let is_clean = parts.is_empty();
     let mut line = if is_clean {
@@ -257,6 +266,12 @@ fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()>
 
 /// What was left out, and the next step.
 fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyhow::Result<()> {
+    if answers.iter().any(|answer| answer.losses_at_start > 0) {
+        let keep = "before the next start: copy the directory, then move the .swap files out of \
+                    it; kseg recover shows what a start does";
+        writeln!(context.out)?;
+        paragraph(&mut context.out, context.style, ["", "  "], keep)?;
+    }
     let mut unlisted: BTreeMap<GapClass, u64> = BTreeMap::new();
     for answer in answers {
         for (class, number) in &answer.unlisted {

@@ -67,6 +67,7 @@ impl GapRuns {
                 Detail::None
                 | Detail::Overlap { .. }
                 | Detail::ToldBy(_)
+                | Detail::ReplacedBy { .. }
                 | Detail::Epochs { .. } => None,
             },
         };
@@ -149,7 +150,8 @@ fn cells(row: &GapRow<'_>) -> Vec<String> {
     };
     let place = match (&row.file, row.position) {
         (Some(file), Some(position)) => format!("{} @ {position}", printable(file)),
-        _ => "-".to_owned(),
+        (Some(file), None) => printable(file),
+        (None, _) => "-".to_owned(),
     };
     vec![
         offsets,

@@ -310,3 +310,59 @@ fn fixtures_name_the_aborted_transactions_the_live_broker_did() {
     assert!(fetches >= 174 && named >= 183, "{fetches} {named}");
     differences.none();
 }
+
+/// Also where a segment is missing, with the markers of what was open before it.
+#[test]
+fn fixtures_end_transactions_as_the_live_broker_did() {
+    let mut differences = Differences::default();
+    let (mut named, mut committed) = (0, 0);
+    for (what, partition, answers) in live_answers() {
+        let Some((rows, _)) = txns(&partition, StateOptions::default()) else {
+            continue;
+        };
+        let fetches = array(&answers["fetchReadCommitted"]).iter();
+        let theirs: BTreeSet<(i64, i64)> = fetches
+            .flat_map(|fetch| named_by_fetches(array(&fetch["abortedTransactions"])))
+            .collect();
+        let is_ended = |state| move |row: &&Value| row["state"] == state && row["batches"] != 0;
+        let ours: Vec<Value> = rows.iter().filter(is_ended("ABORTED")).cloned().collect();
+        let ours = named_by_fetches(&ours);
+        // Of a compacted transaction the index has the row, and where it began.
+        let is_compacted = |row: &Value| row["records"] == 0;
+        let (listed, _) = aborted(&partition, AbortedOptions::default()).unwrap();
+        let compacted: Vec<Value> = listed
+            .iter()
+            .filter(|it| is_compacted(it))
+            .cloned()
+            .collect();
+        let compacted = named_by_fetches(&compacted);
+        let unknown: Vec<_> = theirs.difference(&ours).collect();
+        let unknown: Vec<_> = unknown
+            .iter()
+            .filter(|it| !compacted.contains(**it))
+            .collect();
+        named += theirs.len();
+        differences.check(&format!("{what} aborted"), &json!(unknown), &json!([]));
+        let runs: Vec<(i64, i64)> = array(&answers["readCommittedOffsets"])
+            .iter()
+            .map(|run| (run[0].as_i64().unwrap(), run[1].as_i64().unwrap()))
+            .collect();
+        // A consumer stops at the last stable offset, or at a batch that it cannot read.
+        let Some((_, stopped_at)) = runs.last().copied() else {
+            continue;
+        };
+        for row in rows.iter().filter(is_ended("COMMITTED")) {
+            let (first, last) = (row["firstOffset"].as_i64(), row["lastOffset"].as_i64());
+            let (first, last) = (first.unwrap(), last.unwrap());
+            if last > stopped_at || Some(last) < answers["offsets"]["earliest"].as_i64() {
+                continue;
+            }
+            // Of some the cleaner or DeleteRecords has taken a part.
+            let is_read = runs.iter().any(|(from, to)| *from <= last && first <= *to);
+            committed += 1;
+            differences.check(&format!("{what} {row}"), &json!(is_read), &json!(true));
+        }
+    }
+    assert!(named >= 183 && committed >= 100, "{named} {committed}");
+    differences.none();
+}

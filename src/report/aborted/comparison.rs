@@ -10,7 +10,9 @@ use crate::log::batches::{Batch, BatchWalk, Entry};
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
-use crate::report::transactions::{TransactionFold, TxnEvent, TxnMarker, known_time, last_offset};
+use crate::report::transactions::{
+    BehindHoles, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
+};
 use crate::state::AbortedTxnRow;
 
 const MISSING: &str = "txnindex-entry-missing";
@@ -81,6 +83,7 @@ impl<'a> Comparison<'a> {
         &mut self,
         index: usize,
         files: &SegmentFiles,
+        holes: &mut BehindHoles<'_>,
         emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let io = self.options.state.io;
@@ -90,6 +93,10 @@ impl<'a> Comparison<'a> {
         };
         self.enter(index, files)?;
         let limit = self.options.state.at_offset.unwrap_or(i64::MAX);
+        if files.base_offset < limit {
+            // What ended before is no row of an index here.
+            holes.enter(&mut self.fold, index)?;
+        }
         let at = SegmentAt {
             index,
             base_offset: files.base_offset,
@@ -198,32 +205,39 @@ impl<'a> Comparison<'a> {
                     start_timestamp: transaction.start_timestamp,
                     end_timestamp: known_time(ended.marker.timestamp),
                 };
-                self.aborted_in_log(in_log);
+                let index = self.segment.next_of(row);
+                // A row is written with the marker: it knows of the one that is missing.
+                let mut markers = transaction.missing_markers.iter();
+                let begins_behind = markers
+                    .find(|it| index.is_some_and(|index| index.row.first_offset == it.offset));
+                let in_log = begins_behind.map_or(in_log, |it| in_log.without(it.totals_before));
+                let is_told = begins_behind.is_some();
+                self.aborted_in_log(in_log, is_told);
             }
         }
         self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
     }
 
     /// An aborted transaction ends here: its row should be the next of the index.
-    fn aborted_in_log(&mut self, in_log: InLog) {
+    /// `begins_behind_missing` says that by the index it begins where a marker is missing.
+    fn aborted_in_log(&mut self, in_log: InLog, begins_behind_missing: bool) {
         if in_log.row.last_offset >= self.log_start_offset {
             self.summary.in_log += 1;
             self.summary.records += in_log.records;
             self.summary.size_in_bytes += in_log.size_in_bytes;
         }
-        let Segment {
-            rows, next, found, ..
-        } = &mut self.segment;
-        let in_index = rows.get(*next).copied().filter(|it| {
-            it.row.last_offset == in_log.row.last_offset
-                && it.row.producer_id == in_log.row.producer_id
-        });
+        let in_index = self.segment.next_of(in_log.row);
+        let Segment { next, found, .. } = &mut self.segment;
         *next += usize::from(in_index.is_some());
         let (finding, reason) = match in_index {
             None if in_log.records == 0 => (None, Some("its records are compacted away")),
             None => (
                 Some(MISSING),
                 Some("consumers see records that were rolled back"),
+            ),
+            Some(_) if begins_behind_missing => (
+                None,
+                Some("the marker before it is missing: what lies before is of another transaction"),
             ),
             Some(it) if it.row.first_offset > in_log.row.first_offset => (
                 Some(STARTS_LATE),

@@ -11,6 +11,7 @@ mod segment;
 mod statistics;
 
 use super::partition_state::{StateOptions, log_start_offset};
+use super::transactions::BehindHoles;
 use super::txns::begin;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -106,8 +107,9 @@ pub fn aborted_partition<E: From<Error>>(
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
     let (fold, _) = begin(dir, log_start_offset, options.state)?;
     let mut comparison = Comparison::new(dir, options, log_start_offset, fold);
+    let mut holes = BehindHoles::new(dir, checkpoints, options.state);
     for (index, segment) in dir.segments.iter().enumerate() {
-        if !comparison.segment(index, segment, &mut emit)? {
+        if !comparison.segment(index, segment, &mut holes, &mut emit)? {
             break;
         }
     }

@@ -4,6 +4,7 @@ use crate::format::aborted_txn::{AbortedTxnRows, ROW_SIZE};
 use crate::format::file_name::LogFileKind;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
+use crate::report::transactions::Totals;
 use crate::state::AbortedTxnRow;
 
 /// One row of a `.txnindex`.
@@ -55,6 +56,28 @@ pub(super) struct Part {
     pub(super) first: i64,
     pub(super) last: i64,
     pub(super) records: u64,
+}
+
+impl InLog {
+    /// The same without data that is of an earlier transaction. When it began is not known then.
+    pub(super) fn without(self, earlier: Totals) -> Self {
+        Self {
+            batches: self.batches.saturating_sub(earlier.batches),
+            records: self.records.saturating_sub(earlier.records),
+            size_in_bytes: self.size_in_bytes.saturating_sub(earlier.size_in_bytes),
+            start_timestamp: None,
+            ..self
+        }
+    }
+}
+
+impl Segment {
+    /// The next row of the index, if it is that of a transaction which the log ends there.
+    pub(super) fn next_of(&self, in_log: AbortedTxnRow) -> Option<IndexRow> {
+        self.rows.get(self.next).copied().filter(|it| {
+            it.row.last_offset == in_log.last_offset && it.row.producer_id == in_log.producer_id
+        })
+    }
 }
 
 impl Found {

@@ -7,6 +7,8 @@ pub(super) struct Holes {
     pub(super) count: u64,
     /// The offset of the newest hole, if it is a single one.
     newest_single: Option<i64>,
+    /// The offset that was expected where the newest damage begins.
+    damaged_from: Option<i64>,
 }
 
 impl Holes {
@@ -25,7 +27,12 @@ impl Holes {
     pub(super) fn damage(&mut self) {
         self.count += 1;
         self.newest_single = None;
-        self.next_offset = None;
+        self.damaged_from = self.next_offset.take().or(self.damaged_from);
+    }
+
+    /// Whether there is damage behind an offset.
+    pub(super) fn is_damaged_behind(&self, offset: i64) -> bool {
+        self.damaged_from.is_some_and(|from| from > offset)
     }
 
     /// The one offset that is missing since `seen` holes had been passed, if it is just one.

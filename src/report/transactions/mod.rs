@@ -4,6 +4,7 @@
 //! lies in between. Data and markers belong together by producer id alone: under
 //! `transaction.version` 2 a marker carries the data's epoch plus one.
 
+mod behind_holes;
 mod holes;
 mod transaction;
 
@@ -19,7 +20,8 @@ use crate::state::{
     AbortedTxnRow, ProducerSnapshotRow, ProducerStateManager, Refusal, recover_batch,
 };
 
-pub use transaction::{MissingMarker, Place, Transaction, TxnMarker};
+pub(super) use behind_holes::BehindHoles;
+pub use transaction::{MissingMarker, Place, Totals, Transaction, TxnMarker};
 
 /// Places noted within one transaction where a marker may be missing; more are only counted. A
 /// log can be made to have one at every batch.
@@ -90,6 +92,7 @@ pub struct TransactionFold {
     refused: u64,
     last_refusal: Option<Refusal>,
     ended: Option<Ended>,
+    high_watermark: Option<i64>,
 }
 
 /// What is known of one transactional producer.
@@ -136,8 +139,9 @@ impl TransactionFold {
     /// said, as if the high watermark were at the log end.
     #[must_use]
     pub fn with_high_watermark(mut self, high_watermark: Option<i64>) -> Self {
-        let high_watermark = high_watermark.unwrap_or(i64::MAX);
-        self.manager.take_for_replicated(high_watermark);
+        self.high_watermark = high_watermark;
+        self.manager
+            .take_for_replicated(high_watermark.unwrap_or(i64::MAX));
         self
     }
 
@@ -280,16 +284,19 @@ impl TransactionFold {
             let txn = &mut slot.transaction;
             let changes_epoch = txn.last_producer_epoch != header.producer_epoch();
             let missing_offset = holes.single_since(slot.holes_seen);
+            let last_before = txn.last_offset.unwrap_or(txn.first_offset);
             if (changes_epoch || missing_offset.is_some())
                 && txn.missing_markers.len() < MAX_MISSING_MARKERS
             {
                 let before = txn.missing_markers.last().map(|it| it.offset);
                 let first_before = before.unwrap_or(txn.first_offset);
                 txn.missing_markers.push(MissingMarker {
-                    data_before: (first_before, txn.last_offset.unwrap_or(first_before)),
+                    data_before: (first_before, last_before),
                     offset: header.base_offset(),
                     missing_offset,
                     is_certain: changes_epoch,
+                    is_behind_damage: holes.is_damaged_behind(last_before),
+                    totals_before: txn.totals(),
                 });
             }
         } else {

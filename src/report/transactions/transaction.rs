@@ -66,8 +66,23 @@ pub struct MissingMarker {
     pub missing_offset: Option<i64>,
     /// The epoch changes, which happens only between transactions; else there is only the hole.
     pub is_certain: bool,
+    /// Bytes that cannot be read lie in between: the marker may be in them.
+    pub is_behind_damage: bool,
     /// First and last offset of the data that the marker decided on.
     pub data_before: (i64, i64),
+    /// All data up to there.
+    pub totals_before: Totals,
+}
+
+/// Data of a transaction added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Data batches.
+    pub batches: u64,
+    /// Data records by the batch headers.
+    pub records: u64,
+    /// Bytes of the data batches.
+    pub size_in_bytes: u64,
 }
 
 /// What lies between the first batch of a producer's transaction and its marker, as far as the
@@ -129,6 +144,15 @@ impl Transaction {
             last_timestamp: known_time(entry.last_timestamp()),
             is_from_snapshot: true,
             ..begun
+        }
+    }
+
+    /// Its data so far.
+    pub(super) fn totals(&self) -> Totals {
+        Totals {
+            batches: self.batches,
+            records: self.records,
+            size_in_bytes: self.size_in_bytes,
         }
     }
 

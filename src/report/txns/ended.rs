@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use super::row::{TxnRow, TxnState};
+use super::row::{TxnFinding, TxnRow, TxnState};
 use super::rows::Rows;
 use crate::log::Error;
 use crate::log::partition_walk::walk_partition;
 use crate::report::transactions::{
-    Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
+    BehindHoles, Transaction, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
 };
 
 impl Rows<'_> {
@@ -15,6 +15,7 @@ impl Rows<'_> {
     pub(super) fn walk<E: From<Error>>(
         &mut self,
         fold: &mut TransactionFold,
+        holes: &mut BehindHoles<'_>,
         emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
     ) -> Result<i64, E> {
         let state = self.options.state;
@@ -28,6 +29,7 @@ impl Rows<'_> {
         let last_base = self.dir.segments.last().map_or(0, |last| last.base_offset);
         let mut end = last_base.min(limit);
         let dir = self.dir;
+        let mut segment = 0;
         let vanished = walk_partition(dir, state.io, 0, |at, entry| {
             if let Some(last_offset) = last_offset(&entry) {
                 if last_offset >= limit {
@@ -37,6 +39,12 @@ impl Rows<'_> {
                 end = end.max(last_offset.wrapping_add(1));
                 if last_offset < from {
                     return Ok::<_, E>(ControlFlow::Continue(()));
+                }
+            }
+            if segment != at.index {
+                segment = at.index;
+                for txn in holes.enter(fold, segment)? {
+                    self.end_lost(&txn, segment, emit)?;
                 }
             }
             match fold.take(at, &entry)? {
@@ -88,6 +96,34 @@ impl Rows<'_> {
         row.duration_ms = duration_ms;
         let looks_bumped = txn.last_producer_epoch.checked_add(1) == Some(marker.producer_epoch);
         row.transaction_version = Some(if looks_bumped { 2 } else { 1 });
+        emit(&row)
+    }
+
+    /// One whose marker is in what is missing before a segment. Nothing hides its records from
+    /// consumers: a broker has no `.txnindex` of what is missing.
+    #[cold]
+    fn end_lost<E>(
+        &mut self,
+        txn: &Transaction,
+        segment: usize,
+        emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let last_offset = txn.last_offset.unwrap_or(txn.first_offset);
+        if txn.batches == 0 || last_offset < self.log_start_offset {
+            return Ok(());
+        }
+        self.summary.committed += 1;
+        self.summary.committed_records += txn.records;
+        self.summary.lost_markers += 1;
+        let offsets = (txn.first_offset, last_offset);
+        let times = (txn.start_timestamp, txn.last_timestamp);
+        if !self.wants(TxnState::Committed, txn.producer_id, offsets, times) {
+            return Ok(());
+        }
+        let base_offset = self.dir.segments.get(segment).map(|it| it.base_offset);
+        let mut row = self.row_of(txn);
+        row.state = TxnState::Committed;
+        row.findings.push(TxnFinding::lost_marker(txn, base_offset));
         emit(&row)
     }
 

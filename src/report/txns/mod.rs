@@ -13,12 +13,12 @@ use super::filter::Filter;
 use super::internal_records::UnreadRecords;
 use super::partition_state::{StateOptions, log_start_offset, read_snapshot};
 use super::transaction_state::TransactionStates;
-use super::transactions::TransactionFold;
+use super::transactions::{BehindHoles, TransactionFold};
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 
-pub use row::{TxnFinding, TxnRow, TxnState, abort_command_before_kafka_3};
+pub use row::{BEHIND_DAMAGE, TxnFinding, TxnRow, TxnState, abort_command_before_kafka_3};
 
 /// A state to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub struct TxnsSummary {
     pub oldest_open_timestamp: Option<i64>,
     /// Transactions that a marker seems to be missing in.
     pub missing_markers: u64,
+    /// Transactions that count as committed, as their markers are lost with a segment.
+    pub lost_markers: u64,
     /// Markers with a lower coordinator epoch than the producer's marker before.
     pub coordinator_epoch_regressions: u64,
     /// First offsets and producers of transactions that the log leaves open and the snapshot does
@@ -134,7 +136,8 @@ pub fn txns_partition<E: From<Error>>(
     let high_watermark = options.state.high_watermark.or(checkpoints.high_watermark);
     let (fold, is_seeded) = begin(dir, log_start_offset, options.state)?;
     let mut fold = fold.with_high_watermark(high_watermark);
-    let log_end_offset = rows.walk(&mut fold, &mut emit)?;
+    let mut holes = BehindHoles::new(dir, checkpoints, options.state);
+    let log_end_offset = rows.walk(&mut fold, &mut holes, &mut emit)?;
     rows.open_ones(fold, checkpoints, is_seeded, log_end_offset, &mut emit)?;
     Ok(Some(rows.summary))
 }

@@ -7,6 +7,9 @@ use crate::report::offset_commits::OffsetCommitRow;
 use crate::report::transaction_state::{CoordinatorRow, TransactionClass};
 use crate::report::transactions::{MissingMarker, Transaction, TxnMarker};
 
+/// The reason of a finding where the marker may lie in bytes that cannot be read.
+pub const BEHIND_DAMAGE: &str = "epoch changes inside an open transaction, behind damage";
+
 /// How a transaction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -60,7 +63,8 @@ pub struct TxnRow<'a> {
     pub marker_epoch: Option<i16>,
     /// Coordinator epoch of its marker; of an open one that of the producer's last marker here.
     pub coordinator_epoch: Option<i32>,
-    /// `OPEN`, `COMMITTED` or `ABORTED`.
+    /// `OPEN`, `COMMITTED` or `ABORTED`. One whose marker is lost with a segment has no
+    /// `markerOffset` and counts as committed: consumers are given its records.
     pub state: TxnState,
     /// Base offset of its first batch; null if it has no data here. If only a snapshot knows it, it
     /// lies below the log start or in a segment that is missing.
@@ -120,7 +124,7 @@ pub struct TxnRow<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TxnFinding {
-    /// `open-transaction`, `snapshot-only-transaction`, `marker-probably-cleaned` or
+    /// `open-transaction`, `snapshot-only-transaction`, `marker-probably-cleaned`, `marker-lost` or
     /// `coordinator-epoch-regression`.
     pub kind: &'static str,
     /// Offset it is about.
@@ -177,6 +181,17 @@ impl TxnFinding {
         }
     }
 
+    /// A transaction whose marker is in what is missing before the segment at `base_offset`.
+    pub(super) fn lost_marker(txn: &Transaction, base_offset: Option<i64>) -> Self {
+        Self {
+            kind: "marker-lost",
+            offset: txn.last_offset,
+            file: base_offset.map(|offset| LogFileKind::ProducerSnapshot(offset).to_string()),
+            reason: Some("the snapshot behind the missing offsets has it ended"),
+            ..Self::default()
+        }
+    }
+
     /// A marker that a leader refuses.
     pub(super) fn older_coordinator(marker: &TxnMarker, file: Option<&str>) -> Self {
         Self {
@@ -194,7 +209,9 @@ impl TxnFinding {
 
 impl From<&MissingMarker> for TxnFinding {
     fn from(missing: &MissingMarker) -> Self {
-        let (certainty, reason) = if missing.is_certain {
+        let (certainty, reason) = if missing.is_certain && missing.is_behind_damage {
+            ("certain", BEHIND_DAMAGE)
+        } else if missing.is_certain {
             ("certain", "epoch changes inside an open transaction")
         } else {
             ("suspected", "one-offset hole inside a transaction")

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kseg::report::transaction_state::TransactionClass;
-use kseg::report::txns::{TxnFinding, TxnRow, TxnState, WantedStates};
+use kseg::report::txns::{BEHIND_DAMAGE, TxnFinding, TxnRow, TxnState, WantedStates};
 
 use super::columns::Align::{Left, Right};
 use super::columns::Column;
@@ -457,12 +457,21 @@ fn note(row: &TxnRow<'_>, finding: &TxnFinding) -> Option<String> {
                 format!("; if it was an ABORT, what it rolled back at {first}..{last} is committed")
             });
             format!(
-                "the marker of producer {producer} before offset {offset} was probably cleaned \
-                 away ({}: {}{missing}){committed}",
+                "the marker of producer {producer} before offset {offset} {} ({}: \
+                 {}{missing}){committed}",
+                if finding.reason == Some(BEHIND_DAMAGE) {
+                    "is missing, with what cannot be read before it"
+                } else {
+                    "was probably cleaned away"
+                },
                 finding.certainty.unwrap_or_default(),
                 finding.reason.unwrap_or_default()
             )
         }
+        "marker-lost" => format!(
+            "the marker of producer {producer} behind {offset} is lost with the offsets missing \
+             there, be it a COMMIT or an ABORT; consumers are given its records as committed"
+        ),
         "coordinator-epoch-regression" => format!(
             "the marker of producer {producer} at {offset} has coordinator epoch {}, after {}: {}",
             optional(finding.coordinator_epoch),

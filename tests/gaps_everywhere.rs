@@ -19,9 +19,10 @@ mod folders;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::partitions::{open, partitions_below, root};
-use kseg::format::file_name::FileState;
+use kseg::format::file_name::{FileState, LogDirFileName};
 use kseg::format::internal_topic::InternalTopic;
 use kseg::log::Error;
 use kseg::log::partition_dir::PartitionDir;
@@ -460,6 +461,62 @@ fn a_segment_in_a_swap_file_comes_back() {
             let (_, rows) = copy.gaps();
             let mut rows = rows.iter();
             assert!(!rows.any(|row| row["class"] == "segment-in-swap"));
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}
+
+/// A torn batch was never read whole by a follower: whether it had been acknowledged is for the
+/// high watermark to say, to `gaps` and `recover` alike.
+#[test]
+fn a_torn_tail_says_whether_it_had_been_acknowledged() {
+    let mut checked = 0;
+    for partition in partitions() {
+        let (dir, checkpoints) = open(&partition);
+        let name = dir.topic().zip(dir.partition());
+        let (Some((topic, number)), Some(last)) = (name, dir.segments.last()) else {
+            continue;
+        };
+        let bytes = fs::read(partition.join(format!("{:020}.log", last.base_offset))).unwrap();
+        let start = checkpoints.log_start_offset.unwrap_or(0);
+        let batches = batches(&bytes);
+        let Some(&(position, torn)) = batches
+            .last()
+            .filter(|it| batches.len() > 1 && it.1 > start)
+        else {
+            continue;
+        };
+        if bytes.get(16) != Some(&2) {
+            continue;
+        }
+        let end = gaps(&partition).0.log_end_offset;
+        for high_watermark in [torn, end] {
+            let copy = Copy::of(&partition);
+            fs::write(copy.log(last.base_offset), &bytes[..bytes.len() - 1]).unwrap();
+            let file = copy
+                .path
+                .with_file_name(LogDirFileName::ReplicationOffsetCheckpoint.to_string());
+            fs::write(file, format!("0\n1\n{topic} {number} {high_watermark}\n")).unwrap();
+            let what = format!("{} @ {position}, {high_watermark}", partition.display());
+            let (_, rows) = copy.gaps();
+            let tail = torn_tail(&rows, &partition);
+            let is_acknowledged = high_watermark > torn;
+            assert_eq!(tail["isLoss"], true, "{what}");
+            let wanted = json!((!is_acknowledged).then_some(high_watermark));
+            assert_eq!(tail["highWatermark"], wanted, "{what}");
+            let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+                .args(["recover", "-o", "ndjson", "--start", "unclean"])
+                .arg(&copy.path)
+                .output()
+                .unwrap();
+            let row: Value = serde_json::from_slice(&output.stdout).unwrap();
+            // A batch with a wrong checksum before it is cut off as well.
+            if row["logEndOffset"] != torn {
+                continue;
+            }
+            let from = json!(is_acknowledged.then_some(torn));
+            assert_eq!(row["losses"]["acknowledgedFrom"], from, "{what} {row:#}");
             checked += 1;
         }
     }

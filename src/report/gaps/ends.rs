@@ -181,7 +181,10 @@ impl Offsets<'_> {
         };
         let is_end = |it: &&mut Finding| it.segment == Some(last) && it.class.is_damage();
         // Damage at the end has its own say, as far as its header can be read.
-        let damage = found.last_mut().filter(is_end);
+        let mut damage = found.last_mut().filter(is_end);
+        if let Some(damage) = &mut damage {
+            self.tell_high_watermark(damage);
+        }
         let first = match &damage {
             Some(damage) => damage.last_offset.map_or(self.next_offset, |damaged| {
                 damaged.saturating_add(1).max(self.next_offset)
@@ -200,6 +203,16 @@ impl Offsets<'_> {
             None => found.push(told),
         }
         Ok(())
+    }
+
+    /// Says of a torn batch that it was not acknowledged: it is a loss to the client that is not
+    /// told so, and to no other. A start cuts it off and gives its offsets out again.
+    fn tell_high_watermark(&self, damage: &mut Finding) {
+        let is_torn = damage.class == GapClass::Damage("torn-tail");
+        let at = self.checkpoints.high_watermark;
+        if let Some(at) = at.filter(|at| is_torn && damage.first_offset >= Some(*at)) {
+            damage.detail = Detail::AboveHighWatermark(at);
+        }
     }
 
     /// What files tell of offsets from `first` on, which is behind the last batch.

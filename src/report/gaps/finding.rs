@@ -198,6 +198,9 @@ pub enum Detail {
     },
     /// The file that tells of records which are in no `.log`.
     ToldBy(Witness),
+    /// The checkpointed high watermark, at or below the offsets: no client of `acks=all` was told
+    /// that they are stored.
+    AboveHighWatermark(i64),
     /// What a start does with the records.
     ReplacedBy {
         /// The `.log.swap` that it puts in their place.
@@ -298,6 +301,9 @@ impl Finding {
             Detail::Epochs { previous, found } => {
                 let _ = write!(text, " from {previous} to {found}");
             }
+            Detail::AboveHighWatermark(at) => {
+                let _ = write!(text, "; not acknowledged: the high watermark is {at}");
+            }
             Detail::ReplacedBy { swap, reason } => {
                 let _ = write!(text, " {swap}: {reason}");
             }
@@ -322,7 +328,9 @@ impl Finding {
             (GapKind::OffsetGap, GapClass::SegmentMissing) if self.segment.is_some() => {
                 "in this .log once, and gone"
             }
-            (GapKind::OffsetGap, GapClass::Damage("torn-tail")) if self.detail != Detail::None => {
+            (GapKind::OffsetGap, GapClass::Damage("torn-tail"))
+                if matches!(self.detail, Detail::ToldBy(_)) =>
+            {
                 "torn here, and what came behind it gone"
             }
             (GapKind::EpochRegression, GapClass::CoordinatorEpochRegression) => {

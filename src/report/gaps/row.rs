@@ -57,6 +57,9 @@ pub struct GapRow<'a> {
     /// The file that tells of records which are in no `.log`, or for which a start deletes them;
     /// null where none does.
     pub told_by: Option<String>,
+    /// The checkpointed high watermark, of a torn tail at or above it: no client of `acks=all` was
+    /// told that these records are stored.
+    pub high_watermark: Option<i64>,
     /// The same in words.
     pub message: String,
 }
@@ -92,6 +95,7 @@ impl<'a> GapRow<'a> {
             previous_epoch: None,
             found_epoch: None,
             told_by: None,
+            high_watermark: None,
             message: finding.message(),
         };
         row.add(finding.detail);
@@ -123,6 +127,7 @@ impl<'a> GapRow<'a> {
                 self.previous_epoch = Some(previous);
                 self.found_epoch = Some(found);
             }
+            Detail::AboveHighWatermark(at) => self.high_watermark = Some(at),
             Detail::ToldBy(witness) | Detail::ReplacedBy { swap: witness, .. } => {
                 self.told_by = Some(witness.to_string());
             }

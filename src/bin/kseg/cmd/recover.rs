@@ -27,7 +27,8 @@ use crate::render::recover_table::{RecoverTable, Shown};
 /// Plays Kafka's loading through, after a clean stop and after a crash: which files are removed,
 /// renamed, cut and made, and why; where the log begins and ends then; which producers are known;
 /// what has to be read; and what is lost that is there now, or is gone already although it had been
-/// acknowledged. Nothing is changed.
+/// acknowledged. Nothing is changed. A torn last batch at or above the high watermark was never
+/// acknowledged to a client of acks=all: it is no loss here, and one in kseg gaps.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -68,6 +68,7 @@ impl GapRuns {
                 | Detail::Overlap { .. }
                 | Detail::ToldBy(_)
                 | Detail::ReplacedBy { .. }
+                | Detail::AboveHighWatermark(_)
                 | Detail::Epochs { .. } => None,
             },
         };

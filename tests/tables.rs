@@ -233,6 +233,170 @@ fn no_line_is_wider_than_the_terminal() {
     }
 }
 
+/// Everything that prints a table; `OUT` is a folder to be made.
+const TABLES: [&str; 22] = [
+    "ls",
+    "ls --segments --files",
+    "dump",
+    "dump --records",
+    "read",
+    "read --count",
+    "producers",
+    "producers --snapshots",
+    "producers --stats --now 1796000000000",
+    "replay",
+    "replay --all",
+    "gaps",
+    "gaps --all",
+    "txns",
+    "txns --state open --now 1796000000000",
+    "aborted",
+    "lso",
+    "lso --all",
+    "verify",
+    "recover",
+    "recover --all",
+    "rebuild --out OUT",
+];
+
+/// The log directories of all fixtures.
+fn all_data() -> Vec<PathBuf> {
+    let folders = |path: &Path| {
+        let entries = fs::read_dir(path).unwrap().map(|it| it.unwrap().path());
+        let mut folders: Vec<PathBuf> = entries.map(|it| it.join("data")).collect();
+        folders.retain(|it| it.is_dir());
+        folders.sort();
+        folders
+    };
+    let mut all = folders(&fixture(""));
+    all.extend(folders(&fixture("incidents")));
+    all
+}
+
+/// Runs all of [`TABLES`], and gives the lines that are too wide.
+fn too_wide(folder: &Path, data: &[&str], width: usize, wrong: &mut Vec<String>) {
+    for command in TABLES {
+        let mut program = kseg(folder);
+        program.env("COLUMNS", width.to_string());
+        let _ = fs::remove_dir_all(folder.join("made-anew"));
+        let arguments = command.split(' ').map(|it| match it {
+            "OUT" => "made-anew",
+            other => other,
+        });
+        let run = finish(program.args(arguments).args(data));
+        for line in run.stdout.lines().filter(|line| !is_command(line)) {
+            let letters = line.chars().count();
+            if letters > width {
+                wrong.push(format!("{command} {data:?} at {width}: {letters}: {line}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_table_of_any_fixture_is_wider_than_the_terminal() {
+    let mut wrong = Vec::new();
+    let all = all_data();
+    for data in &all {
+        let scratch = tempfile::tempdir().unwrap();
+        too_wide(scratch.path(), &[data.to_str().unwrap()], 80, &mut wrong);
+    }
+    assert!(all.len() > 80, "{}", all.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A log directory with one of its topics under a name of `letters` letters.
+fn with_long_name(data: &Path, to: &Path, letters: usize) {
+    folders::copy(data, to);
+    let names = fs::read_dir(to).unwrap().map(|it| it.unwrap().path());
+    let topics = names.filter(|it| it.is_dir()).filter_map(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let (topic, partition) = name.rsplit_once('-')?;
+        partition.parse::<u32>().ok()?;
+        (!topic.starts_with("__")).then(|| topic.to_owned())
+    });
+    let Some(topic) = topics.min() else {
+        return;
+    };
+    let parts = "orders.of_the-european.customers7by_day000000000003and-hour.v2";
+    let long: String = parts.chars().cycle().take(letters).collect();
+    for entry in fs::read_dir(to).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if let Some(partition) = name.strip_prefix(&format!("{topic}-"))
+            && path.is_dir()
+        {
+            let long = format!("{long}-{partition}");
+            fs::rename(&path, path.with_file_name(long)).unwrap();
+        } else if name.ends_with("-checkpoint") {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let lines = text.lines().map(|line| match line.strip_prefix(&topic) {
+                Some(rest) if rest.starts_with(' ') => format!("{long}{rest}\n"),
+                _ => format!("{line}\n"),
+            });
+            fs::write(&path, lines.collect::<String>()).unwrap();
+        }
+    }
+}
+
+/// Kafka allows 249 letters.
+#[test]
+fn a_topic_name_of_any_length_fits_the_terminal() {
+    let mut wrong = Vec::new();
+    let cases = [(200, 80), (249, 80), (60, 80), (120, 200)];
+    for (index, data) in all_data().iter().enumerate() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (letters, width) = cases[index % cases.len()];
+        for disk in ["one", "another-disk/kafka-logs"] {
+            with_long_name(data, &scratch.path().join(disk), letters);
+        }
+        let data = ["one", "another-disk/kafka-logs"];
+        too_wide(scratch.path(), &data, width, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What a narrow table says it says whole: each number is one of the wide table.
+#[test]
+fn no_number_is_broken() {
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for data in all_data().iter().step_by(7) {
+        let scratch = tempfile::tempdir().unwrap();
+        with_long_name(data, &scratch.path().join("data"), 90);
+        for command in [
+            "gaps --all",
+            "txns",
+            "lso --all",
+            "verify",
+            "recover",
+            "ls",
+            "dump",
+        ] {
+            let numbers = |width: &str| {
+                let mut program = kseg(scratch.path());
+                program.env("COLUMNS", width);
+                let run = finish(program.args(command.split(' ')).arg("data"));
+                let is_other = |it: char| !it.is_ascii_digit();
+                let lines = run.stdout.lines();
+                let lines = lines.filter(|line| !line.contains("not fit the terminal"));
+                let numbers = lines.flat_map(|line| line.split(is_other));
+                numbers
+                    .map(str::to_owned)
+                    .collect::<std::collections::BTreeSet<String>>()
+            };
+            let (wide, narrow) = (numbers("1000"), numbers("60"));
+            let broken: Vec<_> = narrow.difference(&wide).collect();
+            if !broken.is_empty() {
+                wrong.push(format!("{command} {}: {broken:?}", data.display()));
+            }
+            checked += narrow.len();
+        }
+    }
+    assert!(checked > 500, "{checked}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// A number and its unit, and both parts of a duration, stay on one line.
 #[test]
 fn no_unit_is_alone_on_a_line() {

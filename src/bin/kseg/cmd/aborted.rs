@@ -19,7 +19,7 @@ use crate::render::columns::{Column, Listing};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, optional, optional_time, plural};
-use crate::render::{alarm, note_hidden, paragraph};
+use crate::render::{alarm, heading, note_hidden, paragraph};
 
 /// Compare the aborted transactions in the log with those in the .txnindex files
 ///
@@ -444,7 +444,8 @@ fn list(inputs: &Inputs, options: &AbortedOptions, context: &mut Context) -> any
         |partition, row, context| {
             let path = &partition.dir.path;
             if current.as_ref() != Some(path) {
-                writeln!(context.out, "\n{}", style.heading(&partition.label))?;
+                writeln!(context.out)?;
+                heading(&mut context.out, style, &partition.label)?;
                 listing.headings(&mut context.out, style)?;
                 current = Some(path.clone());
             }

@@ -15,7 +15,7 @@ use crate::render::gap_runs::GapRuns;
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{count, plural};
-use crate::render::{alarm, note_hidden, paragraph};
+use crate::render::{alarm, heading, note_hidden, paragraph};
 
 /// Findings a table shows of one partition; the others are only counted.
 const MAX_ROWS: usize = 1000;
@@ -200,7 +200,7 @@ fn print(mut answers: Vec<Answer>, context: &mut Context) -> anyhow::Result<()> 
     for answer in answers.iter_mut().filter(|answer| !answer.rows.is_empty()) {
         writeln!(context.out)?;
         if !is_one {
-            writeln!(context.out, "{}", context.style.heading(&answer.name))?;
+            heading(&mut context.out, context.style, &answer.name)?;
         }
         let mut table = Summary::new(COLUMNS);
         let rows = std::mem::replace(&mut answer.rows, GapRuns::new(0));

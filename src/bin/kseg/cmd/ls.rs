@@ -12,7 +12,7 @@ use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{bytes, count, optional, optional_time, printable};
-use crate::render::{alarm, note_hidden, paragraph};
+use crate::render::{alarm, heading, note_hidden, paragraph};
 
 /// List the partitions in a directory, with offsets, sizes, counts and times
 ///
@@ -216,7 +216,8 @@ fn print_segments(row: &Named, context: &mut Context) -> anyhow::Result<usize> {
     let Some(segments) = &row.segment_list else {
         return Ok(0);
     };
-    writeln!(context.out, "\n{}", context.style.heading(&row.name))?;
+    writeln!(context.out)?;
+    heading(&mut context.out, context.style, &row.name)?;
     let mut table = Summary::new(SEGMENT_COLUMNS);
     for segment in segments {
         table.row(vec![
@@ -246,7 +247,8 @@ fn print_files(row: &Named, context: &mut Context) -> anyhow::Result<()> {
     let Some(files) = &row.file_list else {
         return Ok(());
     };
-    writeln!(context.out, "\n{}", context.style.heading(&row.name))?;
+    writeln!(context.out)?;
+    heading(&mut context.out, context.style, &row.name)?;
     let mut table = Summary::new(FILE_COLUMNS);
     for file in files {
         table.row(vec![

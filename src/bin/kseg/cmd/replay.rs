@@ -18,7 +18,7 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::replay_json::ReplayJson;
 use crate::render::replay_table::{ReplayTable, cells, print_kept, request};
 use crate::render::text::{count, plural};
-use crate::render::{note_hidden, paragraph};
+use crate::render::{alarm, heading, note_hidden, paragraph};
 
 /// Lines a table shows of one partition without --all; the others are only counted.
 const MAX_ROWS: usize = 1000;
@@ -399,23 +399,20 @@ fn print_logged(answers: &[Logged], context: &mut Context) -> anyhow::Result<()>
         [answer] => answer.name.clone(),
         _ => count(answers.len() as u64, "partition"),
     };
+    let (style, before) = (context.style, ["", "  "]);
     if refused == 0 {
-        writeln!(context.out, "a leader takes all of {batches} in {place}")?;
-        return Ok(());
+        let line = format!("a leader takes all of {batches} in {place}");
+        return Ok(paragraph(&mut context.out, style, before, &line)?);
     }
     let line = format!("a leader would not append {refused} of {batches} in {place}");
     let is_bad = answers.iter().any(|answer| answer.counts.not_appended > 0);
-    let line = if is_bad {
-        context.style.bad(&line)
-    } else {
-        line
-    };
-    writeln!(context.out, "{line}")?;
+    let write = if is_bad { alarm } else { paragraph };
+    write(&mut context.out, style, before, &line)?;
     let mut hidden = 0;
     for answer in answers.iter().filter(|answer| answer.refused() > 0) {
         writeln!(context.out)?;
         if answers.len() > 1 {
-            writeln!(context.out, "{}", context.style.heading(&answer.name))?;
+            heading(&mut context.out, context.style, &answer.name)?;
         }
         let style = context.style;
         hidden = hidden.max(print_kept(&mut context.out, &answer.kept, style)?);
@@ -449,7 +446,5 @@ fn print_explained(answers: &[Logged], hidden: usize, context: &mut Context) -> 
 }
 
 fn print_name(label: &str, context: &mut Context) -> anyhow::Result<()> {
-    let name = context.style.heading(label);
-    writeln!(context.out, "{name}")?;
-    Ok(())
+    Ok(heading(&mut context.out, context.style, label)?)
 }

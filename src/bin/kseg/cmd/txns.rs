@@ -17,7 +17,7 @@ use crate::render::columns::Listing;
 use crate::render::json::JsonRows;
 use crate::render::text::{count, plural};
 use crate::render::txns_table::{ENDED_COLUMNS, Totals, ended_cells, notes};
-use crate::render::{alarm, note_hidden};
+use crate::render::{alarm, heading, note_hidden};
 
 /// List transactions: open ones with what they hold up, and how the others ended
 ///
@@ -233,7 +233,8 @@ fn list_ended(
     each_partition(inputs, options, context, |partition, row, context| {
         let path = &partition.dir.path;
         if current.as_ref() != Some(path) {
-            writeln!(context.out, "\n{}", style.heading(&partition.label))?;
+            writeln!(context.out)?;
+            heading(&mut context.out, style, &partition.label)?;
             listing.headings(&mut context.out, style)?;
             current = Some(path.clone());
         }

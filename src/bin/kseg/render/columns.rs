@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 
+use super::wrap::wrapped;
 use super::{Style, paragraph};
 
 /// On which side a column is aligned.
@@ -19,7 +20,8 @@ pub(crate) enum Align {
 pub(crate) struct Column {
     /// Heading.
     pub(crate) name: &'static str,
-    /// Least width; longer values push the rest of their line to the right.
+    /// Least width; longer values take of the room that the next ones do not need, then push them
+    /// to the right, and at last to a line below.
     pub(crate) width: usize,
     /// Alignment.
     pub(crate) align: Align,
@@ -91,7 +93,7 @@ impl Listing {
         writeln!(out, "{}", style.heading(self.line.trim_end()))
     }
 
-    /// Writes one line; `cells` has one for each column, shown or not.
+    /// Writes one line, in parts if it is too long; `cells` has one for each column, shown or not.
     pub(crate) fn row(&mut self, out: &mut impl Write, cells: &[String]) -> io::Result<()> {
         self.line.clear();
         self.compose(|index, _| cells.get(index).map_or("", String::as_str));
@@ -108,8 +110,7 @@ impl Listing {
     ) -> io::Result<()> {
         self.line.clear();
         self.compose(|index, _| cells.get(index).map_or("", String::as_str));
-        let width = self.line.trim_end().chars().count();
-        let is_too_long = self.style.width.is_some_and(|available| width > available);
+        let is_too_long = self.line.contains('\n');
         let words = cells.last_mut().filter(|_| is_too_long);
         let words = words.map(std::mem::take).unwrap_or_default();
         self.row(out, cells)?;
@@ -120,25 +121,67 @@ impl Listing {
     }
 
     fn compose<'c>(&mut self, cell: impl Fn(usize, &'static [Column]) -> &'c str) {
+        let mut line = std::mem::take(&mut self.line);
+        // What a cell takes too much the next ones give back, as far as they have it.
+        let mut over = 0_usize;
+        let mut used = 0_usize;
         for (index, column) in self.columns.iter().enumerate() {
             if !self.shown.get(index).is_some_and(|shown| *shown) {
                 continue;
             }
-            if !self.line.is_empty() {
-                self.line.extend(std::iter::repeat_n(' ', GAP));
-            }
             let text = cell(index, self.columns);
-            let padding = column.width.saturating_sub(text.chars().count());
+            let width = visible_width(text);
+            let padding = column.width.saturating_sub(width);
+            let given = padding.min(over);
+            over = over - given + width.saturating_sub(column.width);
+            let padding = padding - given;
             let before = if column.align == Align::Right {
                 padding
             } else {
                 0
             };
-            self.line.extend(std::iter::repeat_n(' ', before));
-            self.line.push_str(text);
-            self.line.extend(std::iter::repeat_n(' ', padding - before));
+            let is_first = line.is_empty();
+            let needed = used + GAP + before + width;
+            if !is_first && self.style.width.is_some_and(|it| needed > it) {
+                line.truncate(line.trim_end().len());
+                let room = self.style.width.map(|it| it.saturating_sub(BELOW.len()));
+                for part in wrapped(text, room) {
+                    line.push('\n');
+                    line.push_str(BELOW);
+                    line.push_str(&part);
+                    used = BELOW.len() + visible_width(&part);
+                }
+                over = 0;
+                continue;
+            }
+            if !is_first {
+                line.extend(std::iter::repeat_n(' ', GAP));
+                used += GAP;
+            }
+            line.extend(std::iter::repeat_n(' ', before));
+            line.push_str(text);
+            line.extend(std::iter::repeat_n(' ', padding - before));
+            used += padding + width;
+        }
+        self.line = line;
+    }
+}
+
+/// Letters that a terminal shows: escapes for colours take no room.
+pub(super) fn visible_width(text: &str) -> usize {
+    if !text.contains('\u{1b}') {
+        return text.chars().count();
+    }
+    let mut is_escape = false;
+    let mut width = 0;
+    for letter in text.chars() {
+        match letter {
+            '\u{1b}' => is_escape = true,
+            'm' if is_escape => is_escape = false,
+            _ => width += usize::from(!is_escape),
         }
     }
+    width
 }
 
 fn total_width(columns: &[Column], shown: &[bool]) -> usize {

@@ -11,7 +11,7 @@ use super::columns::Align::{Left, Right};
 use super::diff_next_step::push_next;
 use super::summary::{Summary, SummaryColumn};
 use super::text::{bytes, count, optional, plural, printable};
-use super::{Style, alarm, note_hidden, paragraph};
+use super::{Style, alarm, heading, note_hidden, paragraph};
 
 /// Ranges, producers, transactions and batches that a table shows of one partition.
 const MAX_LINES: usize = 5;
@@ -107,7 +107,8 @@ impl DiffTable {
             hidden = table.print(out, style)?;
         }
         for (name, lines) in &self.details {
-            writeln!(out, "\n{}", style.heading(name))?;
+            writeln!(out)?;
+            heading(out, style, name)?;
             lines.print(out, style)?;
         }
         if self.on_one_side > 0 {

@@ -9,7 +9,7 @@ use super::columns::Align::{Left, Right};
 use super::columns::{Column, Listing};
 use super::record_lines::{RecordCells, RecordLines};
 use super::text::{bytes, optional, printable, time};
-use super::{Style, alarm, note_hidden};
+use super::{BELOW_HEADING, Style, alarm, note_hidden, paragraph};
 
 const BATCH_COLUMNS: &[Column] = &[
     Column::new("OFFSETS", 13, Right, 0),
@@ -154,7 +154,8 @@ impl DumpTable {
         }
         self.files += 1;
         self.at_heading = true;
-        writeln!(out, "{}", printable(&path.display().to_string()))
+        let before = ["", BELOW_HEADING];
+        paragraph(out, self.style, before, &path.display().to_string())
     }
 
     fn end_file(&mut self, out: &mut impl Write) -> io::Result<()> {
@@ -313,6 +314,27 @@ fn cells<'r, 'a>(record: &'r RecordFields<'a>) -> RecordCells<'r, 'a> {
 
 /// A batch in one line, for listings whose columns are those of records.
 fn batch_line(batch: &BatchRow<'_>, style: Style, out: &mut impl Write) -> io::Result<()> {
+    const BAD: &str = "BAD CRC";
+    let is_bad = batch.is_valid == Some(false);
+    if style.width.is_none() {
+        write_batch(batch, out)?;
+        if is_bad {
+            write!(out, ", {}", style.bad(BAD))?;
+        }
+        return out.write_all(b"\n");
+    }
+    let mut line = Vec::new();
+    write_batch(batch, &mut line)?;
+    let line = String::from_utf8_lossy(&line);
+    let before = ["", BELOW_HEADING];
+    if is_bad {
+        alarm(out, style, before, &format!("{line}, {BAD}"))
+    } else {
+        paragraph(out, style, before, &line)
+    }
+}
+
+fn write_batch(batch: &BatchRow<'_>, out: &mut impl Write) -> io::Result<()> {
     write!(out, "batch {}", batch.base_offset)?;
     if batch.last_offset != batch.base_offset {
         write!(out, "..{}", batch.last_offset)?;
@@ -343,10 +365,7 @@ fn batch_line(batch: &BatchRow<'_>, style: Style, out: &mut impl Write) -> io::R
     if batch.magic < 2 {
         write!(out, ", magic {}", batch.magic)?;
     }
-    if batch.is_valid == Some(false) {
-        write!(out, ", {}", style.bad("BAD CRC"))?;
-    }
-    out.write_all(b"\n")
+    Ok(())
 }
 
 /// Where the damage is, how much of it and what; an undecodable file says the first two itself.

@@ -23,6 +23,7 @@ pub(crate) mod summary;
 pub(crate) mod text;
 pub(crate) mod txns_table;
 pub(crate) mod verify_table;
+pub(crate) mod wrap;
 
 use std::io::{self, Write};
 
@@ -46,6 +47,9 @@ pub(crate) fn incomplete(failures: u64) -> Option<String> {
     })
 }
 
+/// Before a heading that goes on.
+pub(crate) const BELOW_HEADING: &str = "  ";
+
 /// Writes text in lines that fit the terminal, with something before the first of them and
 /// something before the others.
 pub(crate) fn paragraph(
@@ -55,6 +59,13 @@ pub(crate) fn paragraph(
     text: &str,
 ) -> io::Result<()> {
     write_lines(out, style, before, text, |line| line)
+}
+
+/// The name of what is listed below it.
+pub(crate) fn heading(out: &mut impl Write, style: Style, name: &str) -> io::Result<()> {
+    write_lines(out, style, ["", BELOW_HEADING], name, |line| {
+        style.heading(&line)
+    })
 }
 
 /// A paragraph in the colour for what is wrong.
@@ -80,7 +91,7 @@ fn write_lines(
     let width = style.width;
     let width = width.map(|width| width.saturating_sub(indent).max(LEAST_WIDTH));
     let mut before = first;
-    for line in text::wrapped(&text::printable(text), width) {
+    for line in wrap::wrapped(&text::printable(text), width) {
         writeln!(out, "{before}{}", paint(line))?;
         before = further;
     }

@@ -17,7 +17,8 @@ use super::recover_outages::Outages;
 use super::recover_totals::Totals;
 use super::recover_verdict::Verdict;
 use super::summary::{Summary, SummaryColumn};
-use super::text::{bytes, count, optional, plural, printable, wrapped};
+use super::text::{bytes, count, optional, plural, printable};
+use super::wrap::wrapped;
 use crate::cmd::recover::is_touched;
 use crate::context::Context;
 
@@ -179,7 +180,8 @@ impl RecoverTable {
             return Ok(());
         }
         let (name, start) = (printable(&self.name(row)), row.start.name());
-        writeln!(context.out, "\n{name}, {start} start")?;
+        writeln!(context.out)?;
+        paragraph(context, &format!("{name}, {start} start"), "", "")?;
         if let Some(error) = &row.error {
             let what = outage(error.stops_broker);
             let line = format!("{what}: {}: {}", error.exception, error.message);

@@ -6,10 +6,13 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::Style;
 use super::columns::Align;
-use super::text::wrapped;
+use super::wrap::{least_width, longest_folder, longest_number, wrapped};
 
 /// Space between columns.
 const GAP: u16 = 2;
+
+/// Names are broken down to this width where there is no other way.
+const LEAST_NAME: usize = 12;
 
 /// A last column of words is broken into lines down to this width, not further.
 const LEAST_WRAPPED: usize = 20;
@@ -53,6 +56,22 @@ struct Shown {
     least: usize,
     /// The same between words as well.
     least_of_words: usize,
+    /// What its numbers need.
+    of_numbers: usize,
+    /// What those of its cells need that are no names, unless they are broken between words.
+    of_phrases: usize,
+}
+
+impl Shown {
+    /// How far its cells are broken into lines where names may take no more than `names`.
+    fn least(&self, is_of_words: bool, names: usize) -> usize {
+        let of_names = names.max(self.of_numbers);
+        match self.column.align {
+            Align::Left if is_of_words => self.least.min(self.least_of_words).min(of_names),
+            Align::Left => self.least.min(of_names.max(self.of_phrases)),
+            Align::Right => self.least,
+        }
+    }
 }
 
 impl Summary {
@@ -114,18 +133,26 @@ impl Summary {
                 width: usize::MAX,
                 least: 0,
                 least_of_words: 0,
+                of_numbers: 0,
+                of_phrases: 0,
             })
             .collect();
         let widths = self.table(&shown).column_max_content_widths();
         for (it, width) in shown.iter_mut().zip(widths) {
             it.width = usize::from(width) + gap;
             let cells = self.rows.iter().filter_map(|row| row.get(it.index));
-            let name = it.column.name;
-            let folders = cells.clone().flat_map(|cell| cell.split_inclusive('/'));
-            it.least = (longest(folders.chain([name])) + gap).min(it.width);
-            let words = cells.flat_map(|cell| cell.split_inclusive(['/', ' ']));
-            let words = longest(words.chain([name])).max(LEAST_WRAPPED);
+            let name = it.column.name.chars().count();
+            let folders = cells.clone().map(|cell| longest_folder(cell));
+            it.least = (folders.max().unwrap_or(0).max(name) + gap).min(it.width);
+            let words = cells.clone().map(|cell| least_width(cell)).max();
+            let words = words.unwrap_or(0).max(name).max(LEAST_WRAPPED);
             it.least_of_words = (words + gap).min(it.width);
+            let phrases = cells.clone().flat_map(|cell| cell.split_inclusive('/'));
+            let phrases = phrases.filter(|it| it.contains(' '));
+            let phrases = phrases.map(|it| it.chars().count()).max().unwrap_or(0);
+            it.of_phrases = phrases + gap;
+            let numbers = cells.map(|cell| longest_number(cell)).max().unwrap_or(0);
+            it.of_numbers = numbers.max(name) + gap;
         }
         shown
     }
@@ -135,14 +162,15 @@ impl Summary {
         // The last column's gap may hang over the edge: it is not printed.
         let available = available + usize::from(GAP);
         let last = self.columns.len().saturating_sub(1);
-        let least = |it: &Shown| {
-            if self.breaks_last_first && it.index == last {
-                it.least.min(it.least_of_words)
-            } else {
-                it.least
-            }
+        let is_of_words = |it: &Shown| self.breaks_last_first && it.index == last;
+        let needed = |shown: &[Shown], names: usize| -> usize {
+            let least = shown.iter().map(|it| it.least(is_of_words(it), names));
+            least.sum()
         };
-        while shown.iter().map(least).sum::<usize>() > available {
+        // A name takes half of the line, and less where there is no other way.
+        let gap = usize::from(GAP);
+        let mut names = (available / 2).max(LEAST_WRAPPED) + gap;
+        while needed(shown, names) > available {
             let columns = shown.iter().enumerate();
             let dropped = columns
                 .filter(|(_, it)| it.column.rank > 0)
@@ -152,17 +180,23 @@ impl Summary {
             };
             shown.remove(place);
         }
+        if needed(shown, names) > available {
+            names = LEAST_NAME + gap;
+        }
         let mut over = shown.iter().map(|it| it.width).sum::<usize>();
         over = over.saturating_sub(available);
         if let Some(it) = shown.last_mut()
             && it.column.align == Align::Left
         {
-            let width = it.width.saturating_sub(over).max(it.least_of_words);
+            let of_words = names.max(it.of_numbers).max(LEAST_WRAPPED + gap);
+            let least = it.least_of_words.min(of_words);
+            let width = it.width.saturating_sub(over).max(least).min(it.width);
             over = over.saturating_sub(it.width - width);
             it.width = width;
         }
         for it in shown.iter_mut() {
-            let width = it.width.saturating_sub(over).max(it.least).min(it.width);
+            let least = it.least(false, names);
+            let width = it.width.saturating_sub(over).max(least).min(it.width);
             over = over.saturating_sub(it.width - width);
             it.width = width;
         }
@@ -178,7 +212,7 @@ impl Summary {
             let cells = shown.iter().map(|it| {
                 let cell = row.get(it.index).map_or("", String::as_str);
                 let width = it.width.saturating_sub(usize::from(GAP));
-                broken(cell, width).join("\n")
+                wrapped(cell, Some(width)).join("\n")
             });
             table.add_row(cells);
         }
@@ -191,31 +225,6 @@ impl Summary {
         }
         table
     }
-}
-
-/// Letters of the longest part.
-fn longest<'t>(parts: impl Iterator<Item = &'t str>) -> usize {
-    parts.map(|part| part.chars().count()).max().unwrap_or(0)
-}
-
-/// A cell in lines: words, and words that are paths behind their slashes.
-fn broken(cell: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in wrapped(cell, Some(width)) {
-        if line.chars().count() <= width {
-            lines.push(line);
-            continue;
-        }
-        let mut part = String::new();
-        for folder in line.split_inclusive('/') {
-            if !part.is_empty() && part.chars().count() + folder.chars().count() > width {
-                lines.push(std::mem::take(&mut part));
-            }
-            part.push_str(folder);
-        }
-        lines.push(part);
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -129,54 +129,6 @@ pub(crate) fn printable(text: &str) -> String {
     }
 }
 
-/// Behind a number, what belongs to it.
-const SIZE_UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-/// The words of a text in lines of a width. A number and its unit are one word, and so are the
-/// parts of a duration.
-pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
-    let Some(width) = width else {
-        return vec![text.to_owned()];
-    };
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split(' ') {
-        let length = line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && length > width {
-            let (before, last) = line.rsplit_once(' ').unwrap_or(("", &line));
-            let (kept, begin) = if belongs_to(word, last) {
-                (before, last)
-            } else {
-                (line.as_str(), "")
-            };
-            // Words may stand further apart than one space.
-            if !kept.is_empty() {
-                lines.push(kept.trim_end().to_owned());
-            }
-            line = begin.to_owned();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
-}
-
-/// Whether a word is the unit of the number before it, or the second part of a duration.
-fn belongs_to(word: &str, before: &str) -> bool {
-    let bare = |word: &'_ str| -> String {
-        let is_mark = |it: char| !it.is_ascii_alphanumeric();
-        word.trim_matches(is_mark).to_owned()
-    };
-    let is_number = |word: &str| word.bytes().all(|it| it.is_ascii_digit() || it == b'.');
-    let is_time = |word: &str, units: &[char]| word.strip_suffix(units).is_some_and(is_number);
-    let (word, before) = (bare(word), bare(before));
-    let is_unit = SIZE_UNITS.contains(&word.as_str()) && !before.is_empty() && is_number(&before);
-    is_unit || is_time(&word, &['h', 'm', 's']) && is_time(&before, &['d', 'h', 'm'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,20 +187,6 @@ mod tests {
         for (size, text) in cases {
             assert_eq!(bytes(size), text);
         }
-    }
-
-    #[test]
-    fn broken_lines_end_with_a_word() {
-        let text = "left  at 272  epoch 2";
-        assert_eq!(wrapped(text, None), [text]);
-        assert_eq!(wrapped(text, Some(21)), [text]);
-        assert_eq!(wrapped(text, Some(14)), ["left  at 272", "epoch 2"]);
-        assert_eq!(wrapped("offsets", Some(3)), ["offsets"]);
-        let text = "the oldest for 16h 16m; it loses 884 B.";
-        let lines = ["the oldest for", "16h 16m; it loses", "884 B."];
-        assert_eq!(wrapped(text, Some(18)), lines);
-        assert_eq!(wrapped("loses 884 B.", Some(10)), ["loses", "884 B."]);
-        assert_eq!(wrapped("884 B", Some(3)), ["884 B"]);
     }
 
     #[test]

@@ -10,13 +10,17 @@ use kseg::report::gaps::range;
 use kseg::report::verify::{Finding, Kind, Severity, VerifySummary};
 
 use crate::context::Context;
-use crate::render::text::{bytes, count, printable, wrapped};
-use crate::render::{Style, incomplete};
+use crate::render::columns::visible_width;
+use crate::render::text::{bytes, count, printable};
+use crate::render::wrap::wrapped;
+use crate::render::{Style, incomplete, paragraph};
 
 /// Findings of one kind in a file that are listed with --all; more are only counted.
 const MAX_LISTED: usize = 10_000;
 /// Kinds in files that are kept apart; those of further files are only counted.
 const MAX_GROUPS: usize = 10_000;
+/// Between the counts of the first line.
+const BETWEEN: &str = "   ";
 /// Of so many bytes it is told how long they took.
 const WORTH_A_TIME: u64 = 16 * 1024 * 1024;
 /// Columns of the severity.
@@ -105,17 +109,22 @@ impl VerifyTable {
         } else {
             String::new()
         };
-        writeln!(
-            context.out,
-            "{}   {}   notable: {}   ({} in {}{took})",
+        let counts = [
             number("corrupt", total.corrupt),
             number("after a crash", total.after_crash),
-            total.notable,
-            bytes(total.bytes),
-            count(total.files, "file"),
-        )?;
+            format!("notable: {}", total.notable),
+        ];
+        let size = bytes(total.bytes);
+        let size = format!("({size} in {}{took})", count(total.files, "file"));
+        let counts = counts.join(BETWEEN);
+        let needed = visible_width(&counts) + BETWEEN.len() + size.len();
+        if style.width.is_some_and(|width| needed > width) {
+            writeln!(context.out, "{counts}\n{size}")?;
+        } else {
+            writeln!(context.out, "{counts}{BETWEEN}{size}")?;
+        }
         if let Some(scope) = &self.scope {
-            writeln!(context.out, "{scope}")?;
+            paragraph(&mut context.out, style, ["", ""], scope)?;
         }
         let is_one_place = self.is_one_place();
         for group in self.groups.values() {

@@ -21,6 +21,7 @@ pub mod offset_ranges;
 pub mod orphan_files;
 pub mod overlay;
 pub mod partition_dir;
+mod partition_files;
 pub mod partition_walk;
 pub mod records;
 mod resync;

@@ -16,7 +16,8 @@ use crate::inputs::{Inputs, PartitionInput};
 use crate::render::columns::Listing;
 use crate::render::json::JsonRows;
 use crate::render::text::{count, plural};
-use crate::render::txns_table::{ENDED_COLUMNS, Totals, ended_cells, notes};
+use crate::render::txns_listing::{ENDED_COLUMNS, ended_cells, notes};
+use crate::render::txns_table::Totals;
 use crate::render::{alarm, heading, note_hidden};
 
 /// List transactions: open ones with what they hold up, and how the others ended

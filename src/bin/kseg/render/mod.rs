@@ -21,6 +21,7 @@ pub(crate) mod replay_json;
 pub(crate) mod replay_table;
 pub(crate) mod summary;
 pub(crate) mod text;
+pub(crate) mod txns_listing;
 pub(crate) mod txns_table;
 pub(crate) mod verify_table;
 pub(crate) mod wrap;

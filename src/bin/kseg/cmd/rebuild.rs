@@ -28,8 +28,11 @@ use crate::render::{note_hidden, paragraph};
 /// Writes what Kafka's recovery writes when a broker starts after a crash from recovery point 0,
 /// byte for byte: checks every batch, and where recovery would cut the log it stops and says so.
 /// Nothing is written where the log lies. Indexes are written without the room for more entries
-/// that a broker gives the active segment's. A snapshot at the first segment's base offset is used
-/// if it is there: it knows producers whose batches are gone.
+/// that a broker gives the active segment's.
+///
+/// Other commands begin with the newest usable snapshot, as a broker does. This one makes that
+/// anew, so it begins with the first segment: on top of the snapshot at its base offset if there is
+/// one, which knows producers whose batches are gone, and with --from-scratch without any.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

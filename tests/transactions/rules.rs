@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::aborted::{AbortedOptions, AbortedSummary};
 use kseg::report::partition_state::{StateOptions, load_partition_state};
+use kseg::report::txns::BEHIND_DAMAGE;
 use serde_json::{Value, json};
 
 use crate::folders::rest;
@@ -237,4 +238,49 @@ fn cut_index_shows_what_its_row_hid() {
             assert_eq!(summary.exposed_records, exposed);
         },
     );
+}
+
+/// Where the marker would be nothing can be read, so the index is not wrong, and whatever comes
+/// next is no part of the transaction.
+#[test]
+fn a_marker_that_cannot_be_read_is_no_fault_of_the_index() {
+    let (mut checked, mut gone_on) = (0, 0);
+    for (partition, row, _) in damageable() {
+        let before = txns(&partition, StateOptions::default()).unwrap().0;
+        let ended = before
+            .iter()
+            .find(|it| it["markerOffset"] == row["lastOffset"]);
+        let Some(ended) = ended else {
+            continue;
+        };
+        let temp = tempfile::tempdir().unwrap();
+        let copy = temp.path().join(name(&partition));
+        crate::folders::copy(&partition, &copy);
+        let log = copy.join(ended["markerFile"].as_str().unwrap());
+        let mut bytes = fs::read(&log).unwrap();
+        let marker = usize::try_from(ended["markerPosition"].as_u64().unwrap()).unwrap();
+        // The control record, behind the header.
+        bytes[marker + 61..marker + 70].fill(0xff);
+        fs::write(&log, bytes).unwrap();
+        rest(&copy);
+        let (rows, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+        assert!(!summary.disagrees(), "{copy:?} {rows:?}");
+        let told = rows.iter().find(|it| it["lastOffset"] == row["lastOffset"]);
+        let told = told.unwrap();
+        assert_eq!(told["reason"], "its marker cannot be read", "{told}");
+        let after = txns(&copy, StateOptions::default()).unwrap().0;
+        let next = after.iter().find(|it| {
+            it["producerId"] == row["producerId"]
+                && it["firstOffset"] == row["firstOffset"]
+                && it["batches"].as_u64() > ended["batches"].as_u64()
+        });
+        if let Some(next) = next {
+            let finding = &next["findings"][0];
+            assert_eq!(finding["kind"], "marker-probably-cleaned", "{next}");
+            assert_eq!(finding["reason"], BEHIND_DAMAGE, "{next}");
+            gone_on += 1;
+        }
+        checked += 1;
+    }
+    assert!(checked > 40 && gone_on > 3, "{checked} {gone_on}");
 }

@@ -11,7 +11,8 @@ use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
 use crate::report::transactions::{
-    BehindHoles, TransactionFold, TxnEvent, TxnMarker, known_time, last_offset,
+    BehindHoles, TransactionFold, TxnEvent, TxnMarker, is_unreadable_marker, known_time,
+    last_offset,
 };
 use crate::state::AbortedTxnRow;
 
@@ -45,6 +46,10 @@ pub(in crate::report) struct Comparison<'a> {
     pub(super) summary: AbortedSummary,
     /// A fetch would look no further.
     is_complete: bool,
+    /// The offset expected where damage begins, until a batch comes behind it.
+    damaged_from: Option<i64>,
+    /// The newest offsets that cannot be read.
+    unreadable: Option<(i64, i64)>,
 }
 
 impl<'a> Comparison<'a> {
@@ -64,6 +69,8 @@ impl<'a> Comparison<'a> {
             end: dir.segments.first().map_or(0, |first| first.base_offset),
             summary: AbortedSummary::default(),
             is_complete: false,
+            damaged_from: None,
+            unreadable: None,
         }
     }
 
@@ -141,6 +148,7 @@ impl<'a> Comparison<'a> {
             return Ok(self.batch(at, batch, batch.marker()?));
         }
         let Some(last_offset) = last_offset(entry) else {
+            self.damaged_from.get_or_insert(self.end);
             return self.fold.take(at, entry);
         };
         let event = if self.is_passed_over(last_offset) {
@@ -167,7 +175,11 @@ impl<'a> Comparison<'a> {
         } else {
             self.fold.take_batch(at.index, batch, marker)
         };
-        self.taken(event, batch.header.base_offset(), last_offset);
+        let header = batch.header;
+        if marker.is_none() && is_unreadable_marker(header) {
+            self.unreadable = Some((header.base_offset(), last_offset));
+        }
+        self.taken(event, header.base_offset(), last_offset);
         event
     }
 
@@ -181,6 +193,9 @@ impl<'a> Comparison<'a> {
     #[inline]
     fn taken(&mut self, event: TxnEvent, base_offset: i64, last_offset: i64) {
         self.end = self.end.max(last_offset.wrapping_add(1));
+        if let Some(from) = self.damaged_from.take() {
+            self.unreadable = Some((from, base_offset.saturating_sub(1)));
+        }
         if event != TxnEvent::Nothing || self.has_index_row_below(last_offset.wrapping_add(1)) {
             self.compare(event, base_offset, last_offset);
         }
@@ -212,15 +227,17 @@ impl<'a> Comparison<'a> {
                     .find(|it| index.is_some_and(|index| index.row.first_offset == it.offset));
                 let in_log = begins_behind.map_or(in_log, |it| in_log.without(it.totals_before));
                 let is_told = begins_behind.is_some();
-                self.aborted_in_log(in_log, is_told);
+                let may_have_ended = transaction.may_have_ended;
+                self.aborted_in_log(in_log, is_told, may_have_ended);
             }
         }
         self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
     }
 
     /// An aborted transaction ends here: its row should be the next of the index.
-    /// `begins_behind_missing` says that by the index it begins where a marker is missing.
-    fn aborted_in_log(&mut self, in_log: InLog, begins_behind_missing: bool) {
+    /// `begins_behind_missing` says that by the index it begins where a marker is missing,
+    /// `may_have_ended` that there was a marker before which cannot be read.
+    fn aborted_in_log(&mut self, in_log: InLog, begins_behind_missing: bool, may_have_ended: bool) {
         if in_log.row.last_offset >= self.log_start_offset {
             self.summary.in_log += 1;
             self.summary.records += in_log.records;
@@ -231,6 +248,7 @@ impl<'a> Comparison<'a> {
         *next += usize::from(in_index.is_some());
         let (finding, reason) = match in_index {
             None if in_log.records == 0 => (None, Some("its records are compacted away")),
+            None if may_have_ended => (None, Some("an earlier marker of it cannot be read")),
             None => (
                 Some(MISSING),
                 Some("consumers see records that were rolled back"),
@@ -299,7 +317,12 @@ impl<'a> Comparison<'a> {
             it.is_abort() && it.producer_id == producer_id && it.offset == last_offset
         });
         let first_base = self.dir.segments.first().map_or(0, |it| it.base_offset);
-        let (finding, reason) = if is_its_marker && first_offset < first_base {
+        let cannot_be_read = self
+            .unreadable
+            .is_some_and(|(from, to)| (from..=to).contains(&last_offset));
+        let (finding, reason) = if cannot_be_read {
+            (None, "its marker cannot be read")
+        } else if is_its_marker && first_offset < first_base {
             (None, "its records lie below the log start")
         } else if is_its_marker {
             (None, "its records are compacted away")
@@ -313,6 +336,7 @@ impl<'a> Comparison<'a> {
             in_index: Some(in_index),
             finding,
             reason: Some(reason),
+            has_unreadable_marker: cannot_be_read,
             ..Found::default()
         });
     }

@@ -29,6 +29,9 @@ struct Disputed {
 impl Disputed {
     /// The offsets in which a difference can show.
     fn of(found: &Found, index: usize) -> Option<Self> {
+        if found.has_unreadable_marker {
+            return None;
+        }
         let in_log = found.in_log.map(|it| it.row);
         let in_index = found.in_index.map(|it| it.row);
         let (row, end, is_surplus) = match (in_index, in_log) {

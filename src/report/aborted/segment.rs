@@ -36,6 +36,8 @@ pub(super) struct Found {
     pub(super) in_log: Option<InLog>,
     pub(super) finding: Option<&'static str>,
     pub(super) reason: Option<&'static str>,
+    /// The log may agree: where the marker would be it cannot be read.
+    pub(super) has_unreadable_marker: bool,
     pub(super) exposed: Vec<Part>,
     pub(super) hidden: Vec<Part>,
 }

@@ -30,6 +30,11 @@ impl Holes {
         self.damaged_from = self.next_offset.take().or(self.damaged_from);
     }
 
+    /// A control record at this offset says nothing.
+    pub(super) fn unreadable(&mut self, offset: i64) {
+        self.damaged_from = Some(offset);
+    }
+
     /// Whether there is damage behind an offset.
     pub(super) fn is_damaged_behind(&self, offset: i64) -> bool {
         self.damaged_from.is_some_and(|from| from > offset)

@@ -34,6 +34,14 @@ pub(super) fn known_time(timestamp: i64) -> Option<i64> {
     Some(timestamp).filter(|it| *it != NO_TIMESTAMP)
 }
 
+/// Of a batch without a marker: whether it has a control record all the same, one that cannot be
+/// read.
+#[inline]
+pub(super) fn is_unreadable_marker(header: &RecordBatchHeader) -> bool {
+    let attributes = header.attributes();
+    attributes.is_control() && attributes.is_transactional() && header.records_count() > 0
+}
+
 /// Offset of the last record of an entry; `None` in damage.
 #[inline]
 pub(super) fn last_offset(entry: &Entry<'_>) -> Option<i64> {
@@ -104,6 +112,8 @@ struct Slot {
     last_marker: Option<(ControlRecordType, i16)>,
     /// Holes up to the last batch of the open transaction.
     holes_seen: u64,
+    /// Behind it there was a marker that could not be read.
+    has_unreadable_marker: bool,
 }
 
 impl TransactionFold {
@@ -245,8 +255,20 @@ impl TransactionFold {
         // The cleaner leaves control batches without a record; they end nothing.
         if attributes.is_transactional() && !attributes.is_control() {
             self.add_data(header, place);
+        } else if is_unreadable_marker(header) {
+            self.pass_unreadable_marker(header);
         }
         TxnEvent::Nothing
+    }
+
+    #[cold]
+    fn pass_unreadable_marker(&mut self, header: &RecordBatchHeader) {
+        self.holes.unreadable(header.base_offset());
+        let number = self.manager.producer_number(header.producer_id());
+        let slot = number.and_then(|number| self.slot_of.get(number)).copied();
+        if let Some(slot) = slot.and_then(|slot| self.slots.get_mut(slot as usize)) {
+            slot.has_unreadable_marker = slot.is_open;
+        }
     }
 
     /// Passes a batch on to the state; `None` if it would stop a broker.
@@ -282,10 +304,11 @@ impl TransactionFold {
         };
         if slot.is_open {
             let txn = &mut slot.transaction;
-            let changes_epoch = txn.last_producer_epoch != header.producer_epoch();
+            let is_certain =
+                txn.last_producer_epoch != header.producer_epoch() || slot.has_unreadable_marker;
             let missing_offset = holes.single_since(slot.holes_seen);
             let last_before = txn.last_offset.unwrap_or(txn.first_offset);
-            if (changes_epoch || missing_offset.is_some())
+            if (is_certain || missing_offset.is_some())
                 && txn.missing_markers.len() < MAX_MISSING_MARKERS
             {
                 let before = txn.missing_markers.last().map(|it| it.offset);
@@ -294,7 +317,7 @@ impl TransactionFold {
                     data_before: (first_before, last_before),
                     offset: header.base_offset(),
                     missing_offset,
-                    is_certain: changes_epoch,
+                    is_certain,
                     is_behind_damage: holes.is_damaged_behind(last_before),
                     totals_before: txn.totals(),
                 });
@@ -310,6 +333,7 @@ impl TransactionFold {
             );
         }
         slot.last_marker = None;
+        slot.has_unreadable_marker = false;
         slot.holes_seen = holes.count;
         slot.transaction.add(header, place);
     }
@@ -341,6 +365,7 @@ impl TransactionFold {
             repeats_previous: slot.last_marker == Some(this),
         };
         slot.last_marker = Some(this);
+        slot.transaction.may_have_ended = std::mem::take(&mut slot.has_unreadable_marker);
         let was_open = std::mem::take(&mut slot.is_open);
         let event = match (&recovered, was_open) {
             (None, _) => return TxnEvent::Refused,

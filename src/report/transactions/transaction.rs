@@ -64,7 +64,8 @@ pub struct MissingMarker {
     pub offset: i64,
     /// The offset the marker had, if there is exactly one that is not there.
     pub missing_offset: Option<i64>,
-    /// The epoch changes, which happens only between transactions; else there is only the hole.
+    /// The epoch changes, which happens only between transactions, or a marker is there that cannot
+    /// be read; else there is only the hole.
     pub is_certain: bool,
     /// Bytes that cannot be read lie in between: the marker may be in them.
     pub is_behind_damage: bool,
@@ -113,6 +114,8 @@ pub struct Transaction {
     pub place: Option<Place>,
     /// It was open in the snapshot the walk began with: batches may be gone.
     pub is_from_snapshot: bool,
+    /// A marker of its producer that cannot be read lies between its last batch and its marker.
+    pub may_have_ended: bool,
     /// Where markers seem to be missing.
     pub missing_markers: Vec<MissingMarker>,
 }

@@ -8,7 +8,7 @@ use crate::report::transaction_state::{CoordinatorRow, TransactionClass};
 use crate::report::transactions::{MissingMarker, Transaction, TxnMarker};
 
 /// The reason of a finding where the marker may lie in bytes that cannot be read.
-pub const BEHIND_DAMAGE: &str = "epoch changes inside an open transaction, behind damage";
+pub const BEHIND_DAMAGE: &str = "a transaction ends in what cannot be read";
 
 /// How a transaction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -368,7 +368,8 @@ fn what_a_killed_run_left_is_named() {
         ));
 }
 
-/// Two scenarios, of which the second fails after a step: the log cannot be opened again.
+/// Two scenarios, of which the second fails after its steps: the log was not opened again after a
+/// kill, and is to stop cleanly.
 fn good_and_failing(folder: &Path) -> [PathBuf; 2] {
     let good = folder.join("good.json");
     let bad = folder.join("bad.json");
@@ -406,7 +407,7 @@ fn failure_in_the_middle_leaves_nothing() {
         .args(&scenarios)
         .assert()
         .code(2)
-        .stderr(predicate::str::contains("b-0: steps[1].reopen: "));
+        .stderr(predicate::str::contains("b-0: shutdown: the log is closed"));
     assert_eq!(
         fs::read_dir(out.path()).unwrap().count(),
         2,
@@ -440,7 +441,9 @@ fn json_is_whole_also_if_a_later_scenario_fails() {
         .iter()
         .map(|row| row["topic"].clone())
         .collect();
-    assert_eq!(topics, ["a", "b"]);
+    assert_eq!(topics, ["a", "b", "b"]);
+    let last = document["results"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["verdict"], "rejected");
 }
 
 /// While a run is under way the directory is not there, or empty as it was; then it is whole.

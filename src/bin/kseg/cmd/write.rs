@@ -177,7 +177,9 @@ fn write(
             }
             printer.step(scenario, index, result, context)?;
         }
-        checkpoints.push(run.finish()?.checkpoints);
+        let finished = run.finish();
+        let finished = finished.with_context(|| format!("{}: shutdown", scenario.dir_name()))?;
+        checkpoints.push(finished.checkpoints);
     }
     write_checkpoints(dir.staging(), &checkpoints)?;
     if args.root {

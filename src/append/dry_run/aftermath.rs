@@ -38,7 +38,7 @@ impl DryRun {
         self.warn_of_odd_entries(dir);
         self.warn_below_high_watermark(dir, checkpoints, options);
         self.find_left_open(dir, gone, options)?;
-        self.find_last_copies(dir, checkpoints)
+        self.find_last_copies(dir, checkpoints, options)
     }
 
     /// What the start does once all partitions are loaded (`LogManager.loadLogs`).

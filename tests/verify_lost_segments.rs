@@ -14,6 +14,7 @@ mod verify_run;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use nobody::{forbid, kseg_in};
@@ -146,14 +147,96 @@ fn only_what_lies_behind_the_log_start_is_missing() {
     let missing = alarms.iter().find(|row| row["kind"] == "segment-missing");
     assert_eq!(missing, None);
 
-    // A tiered log begins where its checkpoint says, in remote storage.
-    let tiered = Copied::of("s06-retention/data");
-    for extension in ["log", "index", "timeindex", "txnindex", "snapshot"] {
-        fs::remove_file(tiered.path(&format!("{first}.{extension}"))).unwrap();
-    }
-    fs::create_dir(tiered.path("remote-log-index-cache")).unwrap();
-    let alarms = tiered.alarms(&[]);
+    // A tiered log begins where its checkpoint says, in remote storage, and deletes what it has
+    // copied there.
+    fs::write(
+        set_aside.path("log-start-offset-checkpoint"),
+        starts_at_77(),
+    )
+    .unwrap();
+    fs::create_dir(set_aside.path("remote-log-index-cache")).unwrap();
+    let alarms = set_aside.alarms(&[]);
     assert!(alarms.is_empty(), "{alarms:#?}");
+}
+
+fn starts_at_77() -> &'static str {
+    "0\n2\nemptied 0 176\ntrimmed 0 77\n"
+}
+
+/// Segments of a log that begins at 77 by its checkpoint, with the first one gone. A broker with
+/// remote storage has `remote-log-index-cache` in its first log directory (`RemoteIndexCache`), and
+/// the metadata log unless told otherwise.
+#[test]
+fn a_front_that_may_be_remote_is_not_called_lost() {
+    let without_first = |kept: &[&str]| {
+        let copied = Copied::of("s06-retention/data");
+        for extension in ["log", "index", "timeindex", "txnindex", "snapshot"] {
+            if !kept.contains(&extension) {
+                let name = format!("trimmed-0/00000000000000000048.{extension}");
+                fs::remove_file(copied.path(&name)).unwrap();
+            }
+        }
+        copied
+    };
+    let rows = |copied: &Copied| {
+        let output = copied.run(&["-o", "ndjson"], &["trimmed-0"]);
+        let rows = stdout(&output);
+        let rows = rows.lines().map(|row| serde_json::from_str(row).unwrap());
+        rows.collect::<Vec<Value>>()
+    };
+    let of_kind = |copied: &Copied, kind: &str| {
+        let found = rows(copied);
+        let found = found.into_iter().filter(|row| row["kind"] == kind);
+        let range = |row: Value| (row["firstOffset"].clone(), row["lastOffset"].clone());
+        found.map(range).collect::<Vec<_>>()
+    };
+    let front = vec![(Value::from(77), Value::from(96))];
+    let elsewhere = without_first(&[]);
+    assert!(elsewhere.alarms(&[]).is_empty());
+    assert_eq!(of_kind(&elsewhere, "front-may-be-remote"), front);
+    assert_eq!(of_kind(&elsewhere, "segment-missing"), []);
+
+    // Its first log directory without a cache: nothing is tiered.
+    fs::create_dir(elsewhere.path("__cluster_metadata-0")).unwrap();
+    assert_eq!(of_kind(&elsewhere, "segment-missing"), front);
+    fs::create_dir(elsewhere.path("remote-log-index-cache")).unwrap();
+    assert_eq!(of_kind(&elsewhere, "segment-missing"), []);
+    assert_eq!(of_kind(&elsewhere, "front-may-be-remote"), []);
+
+    // No broker leaves an index without its `.log`.
+    let removed = without_first(&["index"]);
+    assert_eq!(of_kind(&removed, "segment-missing"), front);
+}
+
+/// An index of a later segment tells less than the leader epochs do.
+#[test]
+fn the_front_begins_where_the_log_did() {
+    let copied = without_front();
+    fs::remove_file(copied.path(&format!("{MIDDLE}.log"))).unwrap();
+    let alarms = copied.alarms(&[]);
+    let mut lost = alarms.iter().filter(|row| row["kind"] == "segment-missing");
+    let front = lost.next().unwrap_or_else(|| panic!("{alarms:#?}"));
+    assert_eq!(front["firstOffset"], 0, "{front:#}");
+    assert_eq!(front["lastOffset"], 164, "{front:#}");
+    assert_eq!(lost.next(), None);
+    for (command, first, last) in [
+        ("gaps", "firstOffset", "lastOffset"),
+        ("recover", "/gone/firstOffset", "/gone/lastOffset"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args([command, "-o", "ndjson"])
+            .arg(copied.path("tx-1"))
+            .output()
+            .unwrap();
+        let rows = stdout(&output);
+        let mut rows = rows.lines().map(|row| serde_json::from_str(row).unwrap());
+        let at = |row: &Value, key: &str| {
+            let pointer = row.pointer(key).or(row.get(key));
+            pointer.cloned().unwrap_or_default()
+        };
+        let is_it = |row: &Value| at(row, first) == 0 && at(row, last) == 164;
+        assert!(rows.any(|row: Value| is_it(&row)), "{command}");
+    }
 }
 
 /// A start begins a log without segments at its checkpointed start, and its high watermark is the

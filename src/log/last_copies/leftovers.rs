@@ -10,13 +10,14 @@
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
+use std::thread;
 
 use super::rewritten::is_rewritten;
 use super::{GoingLog, LostLog, Stays, is_cleaned, lost_with};
 use crate::format::file_name::{FileState, LogFileKind};
-use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
+use crate::log::checkpoints::{CheckpointedOffsets, SETTLING, high_watermark_past_end, is_recent};
 use crate::log::extents::{Extent, for_each_extent};
-use crate::log::lost_front::first_epoch_start;
+use crate::log::lost_front::{first_epoch_start, may_be_tiered};
 use crate::log::mapped_file::MappedFile;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::orphan_files::{has_swap, orphan_indexes};
@@ -122,6 +123,9 @@ pub fn last_copies(
     lost.retain(|log| log.reason.is_some());
     if !lost.is_empty() {
         // A broker may have been about to move the log start, or the epochs with it.
+        if is_recent(&listed.path) {
+            thread::sleep(SETTLING);
+        }
         listed.check_unchanged()?;
     }
     Ok(lost)
@@ -151,7 +155,12 @@ impl Known {
         let begins = first.unwrap_or(checkpoint);
         // The first epoch begins where the log does, as long as the log did not begin with records
         // of no epoch (`LeaderEpochFileCache.truncateFromStart`).
-        let began = first_epoch_start(listed, io)?.unwrap_or(begins);
+        let began = if may_be_tiered(listed, checkpoints.log_start_offset) {
+            // What is deleted from the front had been copied before.
+            begins
+        } else {
+            first_epoch_start(listed, io)?.unwrap_or(begins)
+        };
         let past_end = high_watermark_past_end(listed, checkpoints, log_end_offset, io);
         Ok(Self {
             start: began.min(begins).max(checkpoint),

@@ -73,6 +73,8 @@ kinds! {
         "a segment reaches into the next one";
     SegmentMissing "segment-missing" "L9 S9"
         "offsets whose segment is gone";
+    FrontMayBeRemote "front-may-be-remote" "S9"
+        "a front of the log that is in remote storage or lost, and nothing here tells which";
     Compacted "compacted" "L7 L9 L11"
         "offsets without records, as the cleaner leaves them";
     BadRecordCount "bad-record-count" "L10"
@@ -178,7 +180,7 @@ kinds! {
     BadFileName "bad-file-name" "section 15"
         "a file whose name stops a broker";
     NotAFile "not-a-file" "section 15"
-        "a link to nothing, or a directory, with a file's name";
+        "a link to nothing, a directory, a pipe and so on, with a file's name";
     SwapLoss "swap-loss" "section 15"
         "records that a start removes for a .swap without them";
     InterruptedCleaner "interrupted-cleaner" "section 15"

@@ -8,7 +8,7 @@ use super::start::Start;
 use crate::format::file_name::LogFileKind;
 use crate::log::checkpoints::{CheckpointedOffsets, SETTLING};
 use crate::log::last_copies::{AfterStart, LostReason, last_copies, set_aside};
-use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
+use crate::log::lost_front::{Front, LostFront, front_of};
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
@@ -67,19 +67,17 @@ pub(super) struct Around<'a> {
     pub(super) has_checksums: bool,
 }
 
-/// Segments that are gone from the front or the end of the log, by the indexes they left or by the
-/// leader epochs; those between others leave a hole.
+/// Segments that are gone from the front or the end of the log; those between others leave a hole.
 ///
 /// # Errors
-/// If `leader-epoch-checkpoint` cannot be read.
+/// If `leader-epoch-checkpoint`, or a `.log` set aside, cannot be read.
 pub(super) fn check_lost_logs(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
-    let told = found.len();
-    by_indexes(around, found)?;
-    let is_front = |it: &Finding| it.next_offset.is_some();
-    let is_told = found.get(told..).is_some_and(|it| it.iter().any(is_front));
-    if !is_told {
-        found.extend(by_leader_epochs(around)?);
+    match front_of(around.dir, around.checkpoints.log_start_offset, around.io)? {
+        Front::Here => {}
+        Front::Lost(lost) => found.extend(lost_front(around, &lost)),
+        Front::MayBeRemote(began) => found.extend(may_be_remote(around, began)),
     }
+    found.extend(lost_end(around));
     by_leftovers(around, found)
 }
 
@@ -131,81 +129,92 @@ fn by_leftovers(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Erro
     Ok(())
 }
 
-fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
+/// The front of the log, by an index that was left of it or by the leader epochs.
+fn lost_front(around: Around<'_>, lost: &LostFront<'_>) -> Option<Finding> {
+    let Around { dir, start, .. } = around;
+    let front = dir.segments.first()?.base_offset;
+    let last = front.checked_sub(1)?;
+    let began = lost.first_offset;
+    if let Some((base, file)) = lost.index.filter(|_| !lost.is_told_by_epochs()) {
+        return Some(Finding {
+            last_offset: Some(last),
+            next_offset: Some(front),
+            broker_action: format!("any start deletes its indexes and begins the log at {front}"),
+            ..lost_log(dir, start, base, last, by_index(file))
+        });
+    }
+    let message = format!(
+        "the front of the log is missing: leader-epoch-checkpoint has it begin at {began}, and \
+         retention would have moved that line"
+    );
+    let of_log = lost_log(dir, start, began, last, message);
+    Some(Finding {
+        file: None,
+        last_offset: Some(last),
+        next_offset: Some(front),
+        broker_action: format!("any start begins the log at {front}, and so do consumers"),
+        reason: Some("leader-epoch-checkpoint"),
+        severity: match lost.index {
+            Some(_) => of_log.severity,
+            None if start.clean == Some(true) => Severity::Corrupt,
+            None => Severity::AfterCrash,
+        },
+        ..of_log
+    })
+}
+
+/// A front of which nothing here tells whether it is lost.
+fn may_be_remote(around: Around<'_>, began: i64) -> Option<Finding> {
+    let front = around.dir.segments.first()?.base_offset;
+    Some(Finding {
+        offset: Some(began),
+        first_offset: Some(began),
+        last_offset: front.checked_sub(1),
+        next_offset: Some(front),
+        broker_action: format!(
+            "reads them from remote storage if the topic is tiered; if it is not, begins the log \
+             at {front} at any start"
+        ),
+        next_step: Some(
+            "look whether the topic has remote.storage.enable; if it has not, take the segments \
+             from another replica or a copy"
+                .to_owned(),
+        ),
+        ..Finding::new(
+            Severity::Notable,
+            Kind::FrontMayBeRemote,
+            "the front of the log is not here: it is in remote storage, or lost; neither the \
+             index cache of remote storage nor the metadata log lies in this log directory, so \
+             that it cannot be known",
+        )
+    })
+}
+
+/// Segments behind the end of the log, by the indexes they left.
+fn lost_end(around: Around<'_>) -> Option<Finding> {
     let Around {
         dir,
         start,
         log_end,
-        io,
         ..
     } = around;
-    let log_start_checkpoint = around.checkpoints.log_start_offset;
-    let orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir, |_| false).collect();
-    if orphans.is_empty() {
-        return Ok(());
-    }
-    if start.clean != Some(true) {
+    let is_behind = |(base, _): &(i64, &FileEntry)| *base >= log_end;
+    let orphans: Vec<_> = orphan_indexes(dir, |_| false).filter(is_behind).collect();
+    if !orphans.is_empty() && start.clean != Some(true) {
         // A broker may be renaming them.
         thread::sleep(SETTLING);
     }
-    let lowest = |is_wanted: &dyn Fn(i64) -> bool| {
-        let wanted = orphans.iter().filter(|(base, _)| is_wanted(*base));
-        let there = wanted.filter(|(base, file)| is_still_orphan(dir, *base, file));
-        there.min_by_key(|(base, _)| *base).copied()
-    };
-    if let Some(front) = dir.segments.first().map(|first| first.base_offset) {
-        // Below a log start that was set, the broker has deleted them itself.
-        let was_set = log_start_checkpoint.is_some_and(|begins| begins >= front);
-        let lost = lowest(&|base| base < front).filter(|_| !was_set);
-        // It was set to where the log begins, if the first leader epoch was moved there.
-        let lost = match lost {
-            Some(lost) if first_epoch_start(dir, io)? != Some(front) => Some(lost),
-            _ => None,
-        };
-        found.extend(lost.map(|(base, file)| Finding {
-            last_offset: front.checked_sub(1),
-            next_offset: Some(front),
-            broker_action: format!("any start deletes its indexes and begins the log at {front}"),
-            ..lost_log(dir, start, base, front.saturating_sub(1), by_index(file))
-        }));
-    }
-    let lost = lowest(&|base| base >= log_end);
-    found.extend(lost.map(|(base, file)| Finding {
+    let there = orphans
+        .into_iter()
+        .filter(|(base, file)| is_still_orphan(dir, *base, file));
+    let (base, file) = there.min_by_key(|(base, _)| *base)?;
+    Some(Finding {
         broker_action: format!(
             "any start deletes its indexes and ends the log at {log_end}: a leader gives the \
              offsets out again"
         ),
         ..lost_log(dir, start, base, i64::MAX, by_index(file))
-    }));
-    Ok(())
-}
-
-fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
-    let Around { dir, start, .. } = around;
-    let Some(front) = dir.segments.first().map(|it| it.base_offset) else {
-        return Ok(None);
-    };
-    let Some(began) = start_by_leader_epochs(dir, around.checkpoints.log_start_offset, around.io)?
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Finding {
-        file: None,
-        last_offset: front.checked_sub(1),
-        next_offset: Some(front),
-        broker_action: format!("any start begins the log at {front}, and so do consumers"),
-        reason: Some("leader-epoch-checkpoint"),
-        severity: if start.clean == Some(true) {
-            Severity::Corrupt
-        } else {
-            Severity::AfterCrash
-        },
-        message: format!(
-            "the front of the log is missing: leader-epoch-checkpoint has it begin at {began}, and \
-             retention would have moved that line"
-        ),
-        ..lost_log(dir, start, began, front.saturating_sub(1), String::new())
-    }))
+    })
 }
 
 fn by_index(file: &FileEntry) -> String {

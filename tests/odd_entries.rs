@@ -380,6 +380,11 @@ fn a_checkpoint_that_is_a_link_to_nothing_takes_the_directory_offline() {
         .find(|row| row["kind"] == "checkpoint-unreadable");
     let told = told.unwrap_or_else(|| panic!("{found:#?}"));
     assert_eq!(told["file"], "replication-offset-checkpoint");
+    assert_eq!(told["position"], Value::Null, "{told:#}");
+    assert!(
+        !told["message"].as_str().unwrap().contains("position"),
+        "{told:#}"
+    );
     assert!(
         told["message"]
             .as_str()

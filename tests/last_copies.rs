@@ -23,6 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kseg::format::record_batch_builder::{BatchSettings, RecordBatchBuilder, SimpleRecord};
 use recover_run::{Run, copy_of, recover};
 use segments::{batches_of, fixtures};
 use serde_json::Value;
@@ -264,4 +265,98 @@ fn a_log_that_is_made_anew_has_nothing() {
         assert_eq!(row["losses"]["firstOffset"], 0, "{}", run.table);
         assert_eq!(row["losses"]["lastOffset"], 115, "{}", run.table);
     }
+}
+
+/// The records of a batch: key and value.
+type Records<'a> = &'a [(&'a str, Option<&'a str>)];
+
+/// A batch, of an aborted transaction of producer 7 or of no producer.
+fn batch(base_offset: i64, is_aborted: bool, records: Records<'_>) -> Vec<u8> {
+    let mut settings = BatchSettings {
+        base_offset,
+        partition_leader_epoch: 0,
+        ..BatchSettings::default()
+    };
+    if is_aborted {
+        settings.producer_id = 7;
+        settings.producer_epoch = 0;
+        settings.base_sequence = 0;
+        settings.is_transactional = true;
+    }
+    let mut builder = RecordBatchBuilder::new(settings).unwrap();
+    for (key, value) in records {
+        let record = SimpleRecord {
+            timestamp: 1,
+            key: Some(key.as_bytes()),
+            value: value.map(str::as_bytes),
+            ..SimpleRecord::default()
+        };
+        builder.append(&record).unwrap();
+    }
+    let mut bytes = Vec::new();
+    builder.build(&mut bytes).unwrap();
+    bytes
+}
+
+/// `Cleaner.buildOffsetMap` passes over the records of aborted transactions. A cleaner takes these
+/// out, tombstones after a while, and records with a later one of their key, be it a tombstone
+/// (`Cleaner.shouldRetainRecord`).
+#[test]
+fn aborted_records_are_no_later_ones_and_tombstones_are() {
+    let data = tempfile::tempdir().unwrap();
+    let partition = data.path().join("orders-0");
+    fs::create_dir(&partition).unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(partition.join(name), bytes).unwrap();
+    for base in [0, 10, 20] {
+        for extension in ["index", "timeindex"] {
+            put(&format!("{base:020}.{extension}"), &[]);
+        }
+    }
+    put(
+        "00000000000000000000.log",
+        &batch(0, false, &[("front", Some("1"))]),
+    );
+    let middle = [
+        batch(10, false, &[("aborted-later", Some("1"))]),
+        batch(11, false, &[("deleted-here", Some("1"))]),
+        batch(12, false, &[("deleted-here", None)]),
+        batch(13, false, &[("deleted-later", Some("1"))]),
+        batch(14, false, &[("written-later", Some("1"))]),
+        batch(15, false, &[("last", Some("1")), ("last", Some("2"))]),
+        batch(17, true, &[("aborted", Some("1"))]),
+    ];
+    put("00000000000000000010.log", &middle.concat());
+    let later = [
+        batch(20, true, &[("aborted-later", Some("2"))]),
+        batch(21, false, &[("deleted-later", None)]),
+        batch(22, false, &[("written-later", Some("2"))]),
+    ];
+    put("00000000000000000020.log", &later.concat());
+    let mut rows = Vec::new();
+    for (first, last) in [(17_i64, 18_i64), (20, 23)] {
+        rows.extend(0_i16.to_be_bytes());
+        for number in [7, first, last, last + 1] {
+            rows.extend(number.to_be_bytes());
+        }
+    }
+    put("00000000000000000020.txnindex", &rows[34..]);
+    // With the segment that has the marker.
+    put("00000000000000000010.txnindex", &rows[..34]);
+    put("leader-epoch-checkpoint", b"0\n1\n0 0\n");
+    fs::write(
+        data.path().join("cleaner-offset-checkpoint"),
+        "0\n1\norders 0 20\n",
+    )
+    .unwrap();
+    set_aside(&partition, 10, &FILES, ".deleted");
+    let run = recover(&[partition.as_os_str()]);
+    for row in &run.rows {
+        // `aborted-later` and the second `last`.
+        let losses = &row["losses"];
+        assert_eq!(losses["records"], 2, "{}", run.table);
+        assert_eq!(losses["batches"], 2, "{}", run.table);
+        assert_eq!(losses["firstOffset"], 10, "{}", run.table);
+        assert_eq!(losses["lastOffset"], 16, "{}", run.table);
+    }
+    assert_eq!(missing("verify", &partition)[0], (10, 16));
 }

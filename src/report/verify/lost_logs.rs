@@ -156,8 +156,7 @@ fn lost_front(around: Around<'_>, lost: &LostFront<'_>) -> Option<Finding> {
         reason: Some("leader-epoch-checkpoint"),
         severity: match lost.index {
             Some(_) => of_log.severity,
-            None if start.clean == Some(true) => Severity::Corrupt,
-            None => Severity::AfterCrash,
+            None => start.severity_anywhere(),
         },
         ..of_log
     })

@@ -92,6 +92,22 @@ fn first_epoch_start(partition: &Path) -> Option<i64> {
     line.split(' ').nth(1)?.parse().ok()
 }
 
+/// Removes the files of a segment, or gives them a suffix.
+fn take_away(partition: &Path, name: &str, suffix: Option<&str>) {
+    for entry in fs::read_dir(partition).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_name().unwrap().to_str().unwrap();
+        if file.starts_with(name) && !file.ends_with(".deleted") {
+            match suffix {
+                None => fs::remove_file(&path).unwrap(),
+                Some(suffix) => {
+                    fs::rename(&path, path.with_file_name(format!("{file}{suffix}"))).unwrap();
+                }
+            }
+        }
+    }
+}
+
 /// The log start moves the first leader epoch along: where that lies before the first segment,
 /// somebody else has taken the front away.
 #[test]
@@ -120,23 +136,11 @@ fn a_front_gone_with_its_indexes_is_told_by_the_leader_epochs() {
             (Some(".deleted"), format!("{name}.log.deleted")),
         ] {
             let copy = Copy::of(&partition);
-            for entry in fs::read_dir(&copy.path).unwrap() {
-                let path = entry.unwrap().path();
-                let file = path.file_name().unwrap().to_str().unwrap();
-                if file.starts_with(&name) && !file.ends_with(".deleted") {
-                    match suffix {
-                        None => fs::remove_file(&path).unwrap(),
-                        Some(suffix) => {
-                            fs::rename(&path, path.with_file_name(format!("{file}{suffix}")))
-                                .unwrap();
-                        }
-                    }
-                }
-            }
+            take_away(&copy.path, &name, suffix);
+            let is_lost =
+                |row: &&Value| row["kind"] == "offsetGap" && row["class"] == "segment-missing";
             let (_, rows) = copy.gaps();
-            let lost = rows
-                .iter()
-                .find(|row| row["kind"] == "offsetGap" && row["class"] == "segment-missing");
+            let lost = rows.iter().find(is_lost);
             let lost = lost.unwrap_or_else(|| panic!("{}: {rows:?}", partition.display()));
             let told = json!([lost["firstOffset"], lost["lastOffset"], lost["toldBy"]]);
             assert_eq!(

@@ -1,5 +1,6 @@
-//! Links to nothing and directories under the names of files, as a broker takes them: `File.isFile`
-//! decides what is listed, `File.exists` what is missing, and an exception what goes offline.
+//! Links to nothing, directories, pipes and so on under the names of files, as a broker takes them:
+//! `File.isFile` decides what is listed, `File.exists` what is missing, and an exception what goes
+//! offline.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,10 +14,11 @@ mod recover_run;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use recover_run::{copy_of, recover};
+use recover_run::{Run, copy_of, recover};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -26,8 +28,41 @@ const UNDAMAGED: &str = "s07j-deleted-segment/undamaged";
 enum Odd {
     LinkIntoNothing,
     Link,
+    LinkLoop,
     Directory,
+    Pipe,
+    Socket,
+    Device,
 }
+
+impl Odd {
+    /// What `kseg` calls it.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Link => "a link to nothing",
+            Self::LinkIntoNothing => "a link into a folder that is not there",
+            Self::LinkLoop => "a link that leads back to itself",
+            Self::Directory => "a directory",
+            Self::Pipe => "a named pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+        }
+    }
+}
+
+/// What a broker does about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broker {
+    /// A start comes to the same as without it.
+    AsWithout,
+    /// It passes over it, and leaves the indexes of a `.log` that is there for `File.exists`.
+    PassesOver,
+    /// The log directory goes offline, at the start or later.
+    GoesOffline,
+    /// It waits for the other end.
+    Waits,
+}
+use Broker::{AsWithout, GoesOffline, PassesOver, Waits};
 
 /// A copy in which a file is no file.
 fn with(odd: Odd, name: &str) -> (TempDir, PathBuf) {
@@ -39,7 +74,14 @@ fn with(odd: Odd, name: &str) -> (TempDir, PathBuf) {
     match odd {
         Odd::Link => symlink("gone", &path).unwrap(),
         Odd::LinkIntoNothing => symlink("gone/disk/file", &path).unwrap(),
+        Odd::LinkLoop => symlink(&path, &path).unwrap(),
         Odd::Directory => fs::create_dir(&path).unwrap(),
+        Odd::Pipe => {
+            let made = Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success());
+        }
+        Odd::Socket => drop(UnixListener::bind(&path).unwrap()),
+        Odd::Device => symlink("/dev/zero", &path).unwrap(),
     }
     let partition = data.path().join("dmg-0");
     (data, partition)
@@ -57,85 +99,209 @@ fn rows(output: &Output) -> Vec<Value> {
     rows.collect()
 }
 
-/// Name, what it is, the exception of the start, and whether the answer of a start is that of one
-/// without the file.
-const ENTRIES: &[(&str, Odd, Option<&str>, bool)] = &[
-    ("00000000000000000047.log", Odd::Link, None, true),
-    ("00000000000000000047.index", Odd::Link, None, true),
-    ("00000000000000000047.timeindex", Odd::Link, None, true),
-    ("00000000000000000047.txnindex", Odd::Link, None, true),
-    ("00000000000000000116.snapshot", Odd::Link, None, true),
-    ("00000000000000000047.log.swap", Odd::Link, None, true),
-    ("partition.metadata", Odd::Link, None, true),
+/// Name, what it is, the exception of the start, and what a broker does.
+const ENTRIES: &[(&str, Odd, Option<&str>, Broker)] = &[
+    ("00000000000000000047.log", Odd::Link, None, AsWithout),
+    ("00000000000000000047.index", Odd::Link, None, AsWithout),
+    ("00000000000000000047.timeindex", Odd::Link, None, AsWithout),
+    ("00000000000000000047.txnindex", Odd::Link, None, AsWithout),
+    ("00000000000000000116.snapshot", Odd::Link, None, AsWithout),
+    ("00000000000000000047.log.swap", Odd::Link, None, AsWithout),
+    ("partition.metadata", Odd::Link, None, AsWithout),
     (
         "leader-epoch-checkpoint",
         Odd::Link,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "leader-epoch-checkpoint",
         Odd::Directory,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "partition.metadata",
         Odd::Directory,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "00000000000000000047.txnindex",
         Odd::Directory,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "00000000000000000100.index",
         Odd::Directory,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "00000000000000000116.snapshot",
         Odd::Directory,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     // An index that is made in recovery, of the last segment, and a snapshot at the log end.
     (
         "00000000000000000100.index",
         Odd::LinkIntoNothing,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "00000000000000000100.timeindex",
         Odd::LinkIntoNothing,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
     (
         "00000000000000000116.snapshot",
         Odd::LinkIntoNothing,
         Some("KafkaStorageException"),
-        false,
+        GoesOffline,
     ),
-    ("00000000000000000047.log", Odd::LinkIntoNothing, None, true),
-    ("00000000000000000047.index", Odd::Directory, None, false),
-    ("00000000000000000047.log.swap", Odd::Directory, None, true),
+    (
+        "00000000000000000047.log",
+        Odd::LinkIntoNothing,
+        None,
+        AsWithout,
+    ),
+    (
+        "00000000000000000047.index",
+        Odd::Directory,
+        None,
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.log.swap",
+        Odd::Directory,
+        None,
+        AsWithout,
+    ),
+    ("00000000000000000047.log", Odd::Pipe, None, PassesOver),
+    ("00000000000000000047.log.swap", Odd::Pipe, None, AsWithout),
+    ("00000000000000000047.index", Odd::Pipe, None, GoesOffline),
+    (
+        "00000000000000000100.index",
+        Odd::Pipe,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.txnindex",
+        Odd::Pipe,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.log.deleted",
+        Odd::Pipe,
+        None,
+        AsWithout,
+    ),
+    ("00000000000000000047.log", Odd::Socket, None, PassesOver),
+    (
+        "00000000000000000047.log.swap",
+        Odd::Socket,
+        None,
+        AsWithout,
+    ),
+    ("00000000000000000047.index", Odd::Socket, None, GoesOffline),
+    (
+        "00000000000000000100.index",
+        Odd::Socket,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.txnindex",
+        Odd::Socket,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.log.deleted",
+        Odd::Socket,
+        None,
+        AsWithout,
+    ),
+    ("00000000000000000047.log", Odd::Device, None, PassesOver),
+    (
+        "00000000000000000047.log.swap",
+        Odd::Device,
+        None,
+        AsWithout,
+    ),
+    ("00000000000000000047.index", Odd::Device, None, GoesOffline),
+    (
+        "00000000000000000100.index",
+        Odd::Device,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.txnindex",
+        Odd::Device,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "00000000000000000047.log.deleted",
+        Odd::Device,
+        None,
+        AsWithout,
+    ),
+    ("00000000000000000047.log", Odd::Directory, None, PassesOver),
+    ("leader-epoch-checkpoint", Odd::Pipe, Some("none"), Waits),
+    ("partition.metadata", Odd::Pipe, Some("none"), Waits),
+    (
+        "00000000000000000116.snapshot",
+        Odd::Pipe,
+        Some("none"),
+        Waits,
+    ),
+    ("00000000000000000047.snapshot", Odd::Pipe, None, Waits),
+    (
+        "leader-epoch-checkpoint",
+        Odd::Socket,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    ("00000000000000000047.log", Odd::LinkLoop, None, AsWithout),
+    ("partition.metadata", Odd::LinkLoop, None, AsWithout),
+    (
+        "00000000000000000100.index",
+        Odd::LinkLoop,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
+    (
+        "leader-epoch-checkpoint",
+        Odd::LinkLoop,
+        Some("KafkaStorageException"),
+        GoesOffline,
+    ),
 ];
+
+/// A start touches no index of a `.log` that is there for `File.exists`.
+fn leaves_indexes(run: &Run, log: &str) {
+    let kept = [".index", ".timeindex", ".txnindex"].map(|it| log.replace(".log", it));
+    for row in &run.rows {
+        let actions = row["actions"].as_array().unwrap();
+        let is_kept = |it: &&Value| kept.iter().any(|name| it["file"] == *name);
+        let touched = actions.iter().filter(is_kept);
+        assert_eq!(touched.count(), 0, "{log}: {}", run.table);
+    }
+}
 
 #[test]
 fn what_is_no_file_is_said_and_taken_as_a_broker_takes_it() {
-    for (name, odd, exception, is_as_without) in ENTRIES {
+    for (name, odd, exception, broker) in ENTRIES {
         let place = format!("{name} {odd:?}");
-        let what = match odd {
-            Odd::Link => "a link to nothing",
-            Odd::LinkIntoNothing => "a link into a folder that is not there",
-            Odd::Directory => "a directory",
-        };
+        let what = odd.what();
         let (data, partition) = with(*odd, &format!("dmg-0/{name}"));
         for command in [
             "gaps",
@@ -175,17 +341,25 @@ fn what_is_no_file_is_said_and_taken_as_a_broker_takes_it() {
                 run.table
             );
         }
-        let goes_offline = action.contains("the log directory goes offline");
-        assert_eq!(goes_offline, !is_as_without, "{place}: {action}");
-        if *is_as_without {
+        let says = match broker {
+            AsWithout | PassesOver => "passes over it at any start",
+            GoesOffline => "the log directory goes offline",
+            Waits => "waits for the other end of the pipe",
+        };
+        assert!(action.contains(says), "{place}: {action}");
+        if *broker == AsWithout {
             let entry = partition.join(name);
-            match odd {
-                Odd::Link | Odd::LinkIntoNothing => fs::remove_file(entry).unwrap(),
-                Odd::Directory => fs::remove_dir(entry).unwrap(),
+            if matches!(odd, Odd::Directory) {
+                fs::remove_dir(entry).unwrap();
+            } else {
+                fs::remove_file(entry).unwrap();
             }
             let without = recover(&[partition.as_os_str()]);
             assert_eq!(without.status, run.status, "{place}");
             assert_eq!(without.rows, run.rows, "{place}");
+        }
+        if *broker == PassesOver {
+            leaves_indexes(&run, name);
         }
         drop(data);
     }
@@ -206,6 +380,11 @@ fn a_checkpoint_that_is_a_link_to_nothing_takes_the_directory_offline() {
         .find(|row| row["kind"] == "checkpoint-unreadable");
     let told = told.unwrap_or_else(|| panic!("{found:#?}"));
     assert_eq!(told["file"], "replication-offset-checkpoint");
+    assert_eq!(told["position"], Value::Null, "{told:#}");
+    assert!(
+        !told["message"].as_str().unwrap().contains("position"),
+        "{told:#}"
+    );
     assert!(
         told["message"]
             .as_str()

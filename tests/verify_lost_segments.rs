@@ -7,13 +7,18 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+#[path = "common/nobody.rs"]
+mod nobody;
 #[path = "common/verify_run.rs"]
 mod verify_run;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use nobody::{forbid, kseg_in};
 use serde_json::Value;
 use verify_run::{Copied, LAST, MIDDLE, batches, stdout, text};
 
@@ -158,14 +163,93 @@ fn only_what_lies_behind_the_log_start_is_missing() {
     let missing = alarms.iter().find(|row| row["kind"] == "segment-missing");
     assert_eq!(missing, None);
 
-    // A tiered log begins where its checkpoint says, in remote storage.
-    let tiered = Copied::of("s06-retention/data");
-    for extension in ["log", "index", "timeindex", "txnindex", "snapshot"] {
-        fs::remove_file(tiered.path(&format!("{first}.{extension}"))).unwrap();
-    }
-    fs::create_dir(tiered.path("remote-log-index-cache")).unwrap();
-    let alarms = tiered.alarms(&[]);
+    // A tiered log begins where its checkpoint says, in remote storage, and deletes what it has
+    // copied there.
+    fs::write(
+        set_aside.path("log-start-offset-checkpoint"),
+        starts_at_77(),
+    )
+    .unwrap();
+    fs::create_dir(set_aside.path("remote-log-index-cache")).unwrap();
+    let alarms = set_aside.alarms(&[]);
     assert!(alarms.is_empty(), "{alarms:#?}");
+}
+
+fn starts_at_77() -> &'static str {
+    "0\n2\nemptied 0 176\ntrimmed 0 77\n"
+}
+
+/// Segments of a log that begins at 77 by its checkpoint, with the first one gone. A broker with
+/// remote storage has `remote-log-index-cache` in its first log directory (`RemoteIndexCache`), and
+/// the metadata log unless told otherwise: in another one of its directories nothing tells.
+#[test]
+fn a_front_that_may_be_remote_is_told_with_what_to_look_at() {
+    let without_first = |kept: &[&str]| {
+        let copied = Copied::of("s06-retention/data");
+        for extension in ["log", "index", "timeindex", "txnindex", "snapshot"] {
+            if !kept.contains(&extension) {
+                let name = format!("trimmed-0/00000000000000000048.{extension}");
+                fs::remove_file(copied.path(&name)).unwrap();
+            }
+        }
+        copied
+    };
+    let missing = |copied: &Copied| {
+        let output = copied.run(&["-o", "ndjson"], &["trimmed-0"]);
+        let rows = stdout(&output);
+        let rows = rows.lines().map(|row| serde_json::from_str(row).unwrap());
+        let mut rows = rows.filter(|row: &Value| row["kind"] == "segment-missing");
+        let row = rows.next()?;
+        assert_eq!(
+            (row["firstOffset"].as_i64(), row["lastOffset"].as_i64()),
+            (Some(77), Some(96))
+        );
+        let next = text(&row, "nextStep").to_owned();
+        Some(next.contains("remote.storage.enable"))
+    };
+    let elsewhere = without_first(&[]);
+    assert_eq!(missing(&elsewhere), Some(true));
+
+    // Its first log directory without a cache: nothing is tiered.
+    fs::create_dir(elsewhere.path("__cluster_metadata-0")).unwrap();
+    assert_eq!(missing(&elsewhere), Some(false));
+    fs::create_dir(elsewhere.path("remote-log-index-cache")).unwrap();
+    assert_eq!(missing(&elsewhere), None);
+
+    // No broker leaves an index without its `.log`.
+    let removed = without_first(&["index"]);
+    assert_eq!(missing(&removed), Some(false));
+}
+
+/// An index of a later segment tells less than the leader epochs do.
+#[test]
+fn the_front_begins_where_the_log_did() {
+    let copied = without_front();
+    fs::remove_file(copied.path(&format!("{MIDDLE}.log"))).unwrap();
+    let alarms = copied.alarms(&[]);
+    let mut lost = alarms.iter().filter(|row| row["kind"] == "segment-missing");
+    let front = lost.next().unwrap_or_else(|| panic!("{alarms:#?}"));
+    assert_eq!(front["firstOffset"], 0, "{front:#}");
+    assert_eq!(front["lastOffset"], 164, "{front:#}");
+    assert_eq!(lost.next(), None);
+    for (command, first, last) in [
+        ("gaps", "firstOffset", "lastOffset"),
+        ("recover", "/gone/firstOffset", "/gone/lastOffset"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args([command, "-o", "ndjson"])
+            .arg(copied.path("tx-1"))
+            .output()
+            .unwrap();
+        let rows = stdout(&output);
+        let mut rows = rows.lines().map(|row| serde_json::from_str(row).unwrap());
+        let at = |row: &Value, key: &str| {
+            let pointer = row.pointer(key).or(row.get(key));
+            pointer.cloned().unwrap_or_default()
+        };
+        let is_it = |row: &Value| at(row, first) == 0 && at(row, last) == 164;
+        assert!(rows.any(|row: Value| is_it(&row)), "{command}");
+    }
 }
 
 /// A start begins a log without segments at its checkpointed start, and its high watermark is the
@@ -291,16 +375,16 @@ fn what_a_swap_does_not_bring_back_is_missing() {
 }
 
 /// A file that cannot be read leaves the answer short of a partition, and the first line says so.
-#[cfg(unix)]
 #[test]
 fn an_answer_that_lacks_a_partition_says_so_first() {
     let copied = Copied::transactions();
-    let log = copied.path(&format!("{MIDDLE}.log"));
-    fs::remove_file(&log).unwrap();
+    forbid(&copied.path(&format!("{MIDDLE}.log")));
     fs::remove_file(copied.path("tx-1/00000000000000000000.index")).unwrap();
-    // Not to be opened by anybody, whoever runs the test.
-    std::os::unix::fs::symlink(&log, &log).unwrap();
-    let output = copied.run(&[], &[""]);
+    let root = copied.path("");
+    fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
+    let program = tempfile::tempdir().unwrap();
+    let mut command = kseg_in(program.path());
+    let output = command.arg("verify").arg(root).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let table = stdout(&output);
     assert!(table.starts_with("incomplete: "), "{table}");

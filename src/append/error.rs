@@ -4,10 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::format::file_name::LogFileName;
 use crate::format::record_batch_builder::BuildError;
 use crate::log;
-use crate::log::odd_entry::Odd;
+use crate::log::odd_entry::{Odd, OddEffect};
 use crate::state::{KafkaError, Refusal};
+
+/// In the place of an exception's name, where loading waits and comes to no end.
+pub(super) const NO_EXCEPTION: &str = "none";
 
 /// A request the log refused, or files it could not work with.
 #[derive(Debug, thiserror::Error)]
@@ -217,12 +221,20 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Simple name of the exception Kafka throws.
+    /// Simple name of the exception Kafka throws; `none` where loading waits and comes to no end.
     #[must_use]
     pub fn exception(&self) -> &'static str {
         match self {
             Self::CorruptRecord { .. } => "CorruptRecordException",
-            Self::NotAFile { .. } => "KafkaStorageException",
+            Self::NotAFile { path, what } => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                match what.effect(&LogFileName::parse(&name)) {
+                    OddEffect::WaitsToLoad | OddEffect::WaitsInUse => NO_EXCEPTION,
+                    OddEffect::PassedOver | OddEffect::FailsToLoad | OddEffect::FailsInUse => {
+                        "KafkaStorageException"
+                    }
+                }
+            }
             Self::UnreadableHeader { .. }
             | Self::SegmentTooLarge { .. }
             | Self::TransactionIndexVersion { .. } => "KafkaException",

@@ -106,7 +106,7 @@ impl Files {
                 let overlay = locked(overlay);
                 let name = name(path);
                 // A link to nothing does not (`File.exists`).
-                overlay.find(name).is_some() || overlay.taken_by(name) == Some(Odd::Directory)
+                overlay.find(name).is_some() || overlay.taken_by(name).is_some_and(Odd::exists)
             }
         }
     }

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Io;
-use super::checkpoints::Checkpoints;
+use super::checkpoints::{CheckpointDefect, Checkpoints};
 use super::log_dir::{LogDir, LogPath, folder_above};
 use super::mapped_file::MappedFile;
 use super::partition_dir::PartitionDir;
-use crate::error::DecodeError;
 use crate::format::file_name::{LogDirFileName, LogFileKind, PartitionDirName, PartitionDirStatus};
 use crate::format::internal_topic::InternalTopic;
 use crate::format::meta_properties::MetaProperties;
@@ -134,7 +133,7 @@ pub enum Obstacle {
         /// Its name.
         file: String,
         /// What is wrong with it.
-        defect: DecodeError,
+        defect: CheckpointDefect,
     },
 }
 

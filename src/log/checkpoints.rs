@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs;
 use std::path::Path;
 
 use super::log_dir::folder_above;
@@ -9,7 +10,7 @@ use super::mapped_file::MappedFile;
 use super::odd_entry::Odd;
 use super::partition_dir::PartitionDir;
 use super::{Error, Io};
-use crate::error::{DecodeError, DecodeErrorKind};
+use crate::error::DecodeError;
 use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::{LogDirFileName, PartitionDirStatus};
 
@@ -29,9 +30,38 @@ pub struct Checkpoints {
 pub struct CheckpointProblem {
     /// Its name.
     pub file: String,
-    /// What is wrong with its bytes, for a broker as well; `None` if kseg was not given them.
-    pub defect: Option<DecodeError>,
+    /// What is wrong with it, for a broker as well; `None` if kseg was not given its bytes.
+    pub defect: Option<CheckpointDefect>,
     message: String,
+}
+
+/// Why a broker cannot read a checkpoint file (`CheckpointFile`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointDefect {
+    /// Its bytes.
+    Bytes(DecodeError),
+    /// It is none: it is not made where the name is taken, and then it is read.
+    NotAFile(Odd),
+}
+
+impl CheckpointDefect {
+    /// Where in the file.
+    #[must_use]
+    pub fn position(&self) -> Option<u64> {
+        match self {
+            Self::Bytes(error) => Some(error.position),
+            Self::NotAFile(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for CheckpointDefect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(error) => error.fmt(f),
+            Self::NotAFile(what) => write!(f, "{what}, where a file should be"),
+        }
+    }
 }
 
 impl fmt::Display for CheckpointProblem {
@@ -65,18 +95,26 @@ impl Checkpoints {
         let mut problems = Vec::new();
         let mut read = |name: &LogDirFileName| {
             let file = name.to_string();
-            read_checkpoint(&dir.join(&file), io).unwrap_or_else(|error| {
-                problems.push(CheckpointProblem {
-                    file,
-                    message: error.to_string(),
-                    defect: if let Error::Decode { source, .. } = error {
-                        Some(source)
-                    } else {
-                        None
-                    },
-                });
-                None
-            })
+            let path = dir.join(&file);
+            match read_checkpoint(&path, io) {
+                Ok(offsets) => offsets,
+                Err(Unread::Defect(defect)) => {
+                    problems.push(CheckpointProblem {
+                        file,
+                        message: format!("{}: {defect}", path.display()),
+                        defect: Some(defect),
+                    });
+                    None
+                }
+                Err(Unread::NotGiven(error)) => {
+                    problems.push(CheckpointProblem {
+                        file,
+                        message: error.to_string(),
+                        defect: None,
+                    });
+                    None
+                }
+            }
         };
         let log_start = read(&LogDirFileName::LogStartOffsetCheckpoint);
         let high_watermark = read(&LogDirFileName::ReplicationOffsetCheckpoint);
@@ -117,24 +155,34 @@ impl Checkpoints {
     }
 }
 
-fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
+/// Why a checkpoint file was not read.
+enum Unread {
+    /// A broker cannot read it either.
+    Defect(CheckpointDefect),
+    /// Its bytes were not given out.
+    NotGiven(Error),
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self::NotGiven(error)
+    }
+}
+
+fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Unread> {
     let file = match MappedFile::open(path, io) {
         Ok(file) => file,
-        // It is not made where the name is taken, and then it is read (`CheckpointFile`).
-        Err(error) if error.is_not_found() && path.is_symlink() => {
-            return Err(Error::Decode {
-                path: path.to_owned(),
-                source: link_to_nothing(),
-            });
+        Err(error) => {
+            let what = Odd::of(path, &fs::metadata(path)).filter(|what| !what.exists());
+            return match what {
+                Some(what) => Err(Unread::Defect(CheckpointDefect::NotAFile(what))),
+                None if error.is_not_found() => Ok(None),
+                None => Err(error.into()),
+            };
         }
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
     };
-    let checkpoint =
-        OffsetCheckpoint::decode(&file.read_all()?).map_err(|source| Error::Decode {
-            path: path.to_owned(),
-            source,
-        })?;
+    let checkpoint = OffsetCheckpoint::decode(&file.read_all()?)
+        .map_err(|error| Unread::Defect(CheckpointDefect::Bytes(error)))?;
     // As in Kafka, the later of two lines for one partition counts.
     let lines = checkpoint.entries.into_iter();
     Ok(Some(
@@ -142,14 +190,6 @@ fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Error> {
             .map(|line| ((line.topic, line.partition), line.offset))
             .collect(),
     ))
-}
-
-fn link_to_nothing() -> DecodeError {
-    let kind = DecodeErrorKind::Unexpected {
-        found: Odd::LinkToNothing.to_string(),
-        expected: "a file".to_owned(),
-    };
-    DecodeError::new("offset checkpoint", "", 0, kind)
 }
 
 /// The checkpoints of a partition as they are by now. A broker truncates first and writes them a

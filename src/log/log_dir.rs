@@ -74,11 +74,17 @@ impl LogPath {
     /// `kafka-logs-1`, as a partition would be.
     ///
     /// # Errors
-    /// If the path cannot be looked at, or is a directory without anything of Kafka's in it.
+    /// If the path cannot be looked at, is no file and no directory, or is a directory without
+    /// anything of Kafka's in it.
     pub fn discover(path: &Path) -> Result<Self, Error> {
         let metadata = fs::metadata(path).map_err(|source| Error::io(path, source))?;
         if !metadata.is_dir() {
-            return Ok(Self::File(path.to_owned()));
+            let path = path.to_owned();
+            return if metadata.is_file() {
+                Ok(Self::File(path))
+            } else {
+                Err(Error::NotAFile { path })
+            };
         }
         let partition = PartitionDir::open(path)?;
         let log_dir = LogDir::open(path)?;

@@ -12,6 +12,7 @@ mod error;
 pub mod extents;
 mod held_files;
 mod held_indexes;
+pub mod last_copies;
 pub mod log_dir;
 pub mod log_input_stream;
 pub mod lost_front;

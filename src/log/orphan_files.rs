@@ -39,7 +39,7 @@ pub fn has_swap(dir: &PartitionDir, base: i64) -> bool {
 #[must_use]
 pub fn is_still_orphan(dir: &PartitionDir, base: i64, file: &FileEntry) -> bool {
     let log = dir.path.join(LogFileKind::Log(base).to_string());
-    dir.file_path(file).exists() && !log.exists()
+    dir.file_path(file).exists() && !log.is_file()
 }
 
 fn index_base(file: &FileEntry) -> Option<i64> {

@@ -259,6 +259,12 @@ impl PartitionDir {
         }
     }
 
+    /// The directory on the disk, of one that it would be made of at once by new names alone.
+    #[must_use]
+    pub fn listed(&self) -> &Self {
+        self.placed_from.as_deref().unwrap_or(self)
+    }
+
     /// Whether these are the files on the disk, and not the directory as it would be.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {

@@ -1,7 +1,6 @@
 //! The files of a partition directory as they are listed: their order, and their segments.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use super::Error;
@@ -17,13 +16,8 @@ pub(super) fn list(path: &Path) -> Result<(Vec<FileEntry>, Vec<OddEntry>), Error
         // Follows links, as a broker does.
         let metadata = fs::metadata(entry.path());
         let file_name = entry.file_name();
-        if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
-            odd.extend(OddEntry::new(file_name, Odd::Directory));
-            continue;
-        }
-        let is_not_there = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        if metadata.as_ref().is_err_and(is_not_there) && entry.path().is_symlink() {
-            odd.extend(OddEntry::new(file_name, link_to_nothing(&entry.path())));
+        if let Some(what) = Odd::of(&entry.path(), &metadata) {
+            odd.extend(OddEntry::new(file_name, what));
             continue;
         }
         let parsed = LogFileName::parse(&file_name.to_string_lossy());
@@ -37,20 +31,6 @@ pub(super) fn list(path: &Path) -> Result<(Vec<FileEntry>, Vec<OddEntry>), Error
     }
     odd.sort_by(|a, b| a.file_name.cmp(&b.file_name));
     Ok((files, odd))
-}
-
-/// What a link is whose target is not there. It may be one to another.
-fn link_to_nothing(path: &Path) -> Odd {
-    let above = path.parent().unwrap_or(Path::new("."));
-    let target = fs::read_link(path).map(|target| above.join(target));
-    let is_makeable = target.is_ok_and(|target| {
-        target.is_symlink() || target.parent().is_some_and(|folder| folder.is_dir())
-    });
-    if is_makeable {
-        Odd::LinkToNothing
-    } else {
-        Odd::LinkIntoNothing
-    }
 }
 
 /// Where a file comes in a listing: files in use first, segments by offset, each with its `.log`

@@ -10,7 +10,7 @@ use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::broker_start::{is_taken_for_stray, outage};
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
-use crate::log::odd_entry::{OddEffect, OddEntry};
+use crate::log::odd_entry::{OddEffect, WAITS};
 use crate::log::partition_dir::PartitionDir;
 
 /// Bytes of a `.log` that are gone after the start.
@@ -38,7 +38,7 @@ impl DryRun {
         self.warn_of_odd_entries(dir);
         self.warn_below_high_watermark(dir, checkpoints, options);
         self.find_left_open(dir, gone, options)?;
-        self.find_last_copies(dir, checkpoints)
+        self.find_last_copies(dir, checkpoints, options)
     }
 
     /// What the start does once all partitions are loaded (`LogManager.loadLogs`).
@@ -56,14 +56,18 @@ impl DryRun {
 
     /// What a broker has not opened yet, and cannot.
     fn warn_of_odd_entries(&mut self, dir: &PartitionDir) {
-        let in_use = |entry: &&OddEntry| entry.effect() == OddEffect::FailsInUse;
-        for entry in dir.odd.iter().filter(in_use) {
+        for entry in &dir.odd {
+            let comes = match entry.effect() {
+                OddEffect::FailsInUse => {
+                    format!("fails when it comes to open it, and {}", outage(false))
+                }
+                OddEffect::WaitsInUse => format!("{WAITS} when it comes to write it"),
+                OddEffect::PassedOver | OddEffect::FailsToLoad | OddEffect::WaitsToLoad => continue,
+            };
             self.row.warnings.push(format!(
-                "{} is {}: the broker fails when it comes to open it, and {}; move it out of the \
-                 directory before the start",
+                "{} is {}: the broker {comes}; move it out of the directory before the start",
                 entry.file_name.to_string_lossy(),
-                entry.what,
-                outage(false)
+                entry.what
             ));
         }
     }

@@ -12,6 +12,7 @@ use crate::append::loader::Checkpointed;
 use crate::format::file_name::LogFileKind;
 use crate::log;
 use crate::log::extents::{Extent, for_each_extent};
+use crate::log::last_copies::LostLog;
 use crate::log::mapped_file::MappedFile;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
@@ -301,7 +302,7 @@ fn is_loss(action: &Action) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     batches: u64,
-    pub(super) records: u64,
+    records: u64,
     corrupt_batches: u64,
     other_bytes: u64,
     offsets: OffsetRanges,
@@ -341,6 +342,19 @@ impl Counted {
             Ok::<_, log::Error>(())
         })?;
         Ok(span)
+    }
+
+    /// Takes in what is lost with a `.log`, whose batches are among the offsets already.
+    pub(super) fn add(&mut self, lost: &LostLog) {
+        self.batches += lost.batches;
+        self.records += lost.records;
+        self.corrupt_batches += lost.corrupt_batches;
+        self.other_bytes += lost.other_bytes;
+    }
+
+    /// The offsets of what was counted.
+    pub(super) fn offsets(&mut self) -> &mut OffsetRanges {
+        &mut self.offsets
     }
 
     /// Takes in what goes with segments that are replaced.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::gone::GoneOffsets;
 use super::known::{Aborted, LeaderEpoch, Producer};
+use crate::append::error::NO_EXCEPTION;
 use crate::log::broker_start::StartObstacle;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Change;
@@ -125,12 +126,23 @@ pub struct RecoverRow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LoadFailure {
-    /// Simple name of Kafka's exception.
+    /// Simple name of Kafka's exception; `none` where loading waits and comes to no end.
     pub exception: &'static str,
-    /// Whether the whole broker stops, and not only the log directory goes offline.
+    /// Whether the whole broker does not start, and not only the log directory goes offline.
     pub stops_broker: bool,
     /// What is wrong.
     pub message: String,
+}
+
+impl LoadFailure {
+    /// What keeps it from coming up, in a word.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        match self.exception {
+            NO_EXCEPTION => "loading waits",
+            exception => exception,
+        }
+    }
 }
 
 /// What happens to one file.

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kseg::log::broker_start::outage;
-use kseg::log::odd_entry::OddEffect;
+use kseg::log::broker_start::{DOES_NOT_START, outage};
+use kseg::log::odd_entry::{OddEffect, WAITS};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::{Error, Io};
 
@@ -169,6 +169,12 @@ impl Context {
                         "a broker fails when it comes to open it, and {}",
                         outage(false)
                     )
+                }
+                OddEffect::WaitsToLoad => {
+                    format!("a broker {WAITS}, and {DOES_NOT_START}")
+                }
+                OddEffect::WaitsInUse => {
+                    format!("a broker {WAITS} when it comes to write it")
                 }
             };
             let path = dir.path.join(&entry.file_name);

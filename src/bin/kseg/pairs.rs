@@ -101,11 +101,11 @@ impl Pairs {
                 );
             }
             (Side::Partition(left, _), Side::LogDir(dir, checkpoints)) => {
-                let right = same_partition(left, dir, checkpoints)?;
+                let right = same_partition(left, dir, checkpoints, context)?;
                 visit(&Pair::Both(left, &right), context)
             }
             (Side::LogDir(dir, checkpoints), Side::Partition(right, _)) => {
-                let left = same_partition(right, dir, checkpoints)?;
+                let left = same_partition(right, dir, checkpoints, context)?;
                 visit(&Pair::Both(&left, right), context)
             }
             (Side::LogDir(left, left_offsets), Side::LogDir(right, right_offsets)) => {
@@ -180,7 +180,7 @@ fn for_each_match(
 }
 
 fn half(path: &Path, checkpoints: &Checkpoints, context: &mut Context) -> Option<Half> {
-    match PartitionDir::hold(path) {
+    match hold(path, context) {
         Ok(dir) => Some(Half {
             offsets: checkpoints.of_dir(&dir),
             dir,
@@ -197,8 +197,20 @@ fn half(path: &Path, checkpoints: &Checkpoints, context: &mut Context) -> Option
     }
 }
 
+/// Opens a partition directory, and says what in it is no file.
+fn hold(path: &Path, context: &Context) -> Result<PartitionDir, Error> {
+    let dir = PartitionDir::hold(path)?;
+    context.odd_entries(&dir);
+    Ok(dir)
+}
+
 /// The partition of a log directory that has the same name.
-fn same_partition(half: &Half, dir: &LogDir, checkpoints: &Checkpoints) -> anyhow::Result<Half> {
+fn same_partition(
+    half: &Half,
+    dir: &LogDir,
+    checkpoints: &Checkpoints,
+    context: &Context,
+) -> anyhow::Result<Half> {
     let found = dir.partitions.iter().find(|it| {
         it.name.status == PartitionDirStatus::Live
             && half.dir.topic() == Some(it.name.topic.as_str())
@@ -211,7 +223,7 @@ fn same_partition(half: &Half, dir: &LogDir, checkpoints: &Checkpoints) -> anyho
             half.dir.path.display()
         );
     };
-    let dir = PartitionDir::hold(&found.path)?;
+    let dir = hold(&found.path, context)?;
     Ok(Half {
         offsets: checkpoints.of_dir(&dir),
         dir,
@@ -227,7 +239,7 @@ fn open(path: &Path, context: &Context) -> anyhow::Result<Side> {
         LogPath::Partition(dir) => {
             // First the checkpoints: what they name lies in the log that is held then.
             let checkpoints = checkpoints_above(&dir.path, context);
-            let dir = PartitionDir::hold(&dir.path)?;
+            let dir = hold(&dir.path, context)?;
             let offsets = checkpoints.of_dir(&dir);
             Side::Partition(Half { dir, offsets }, false)
         }

@@ -3,14 +3,13 @@
 //!
 //! Decides `LogLoader.removeTempFilesAndCollectSwapFiles` and the beginning of `LogLoader.load`.
 
-mod last_of_key;
 mod lost;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 
-pub use self::lost::{LostBySwaps, LostReason};
+pub use self::lost::LostBySwaps;
 use super::log_input_stream::{LogInputStream, StreamError};
 use super::mapped_file::MappedFile;
 use super::overlay::Overlay;

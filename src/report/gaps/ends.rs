@@ -8,7 +8,7 @@ use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::format::file_name::PartitionDirStatus;
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
-use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
+use crate::log::lost_front::{self, first_epoch_start};
 use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
@@ -23,31 +23,24 @@ fn lost_front(
     log_start_checkpoint: Option<i64>,
     io: Io,
 ) -> Result<Option<(i64, Witness)>, Error> {
-    let Some(front) = dir.segments.first().map(|it| it.base_offset) else {
+    let Some(lost) = lost_front::lost_front(dir, log_start_checkpoint, io)? else {
         return Ok(None);
     };
-    let before = 0..front;
-    if !dir.is_whole || front <= log_start_checkpoint.unwrap_or(0) {
-        return Ok(None);
-    }
-    let began = start_by_leader_epochs(dir, log_start_checkpoint, io)?;
-    // The start was set to where the log begins, if the first leader epoch was moved there.
-    let has_orphans = has_orphans(dir, witnesses, &before)
-        && (began.is_some() || first_epoch_start(dir, io)? != Some(front));
-    let left = has_orphans.then(|| witnesses.of_lost_segment(&before));
-    let left = left.flatten();
-    Ok(match (began, left) {
-        (Some(began), left) => {
-            let set_aside = witnesses.set_aside_from(began..front);
-            let witness = set_aside.or(left).unwrap_or(Witness::LEADER_EPOCHS);
-            Some((began, witness))
-        }
-        (None, Some(left)) => {
-            let first = left.base_offset.max(log_start_checkpoint.unwrap_or(0));
-            (first < front).then_some((first, left))
-        }
-        (None, None) => None,
-    })
+    let first = lost.first_offset;
+    let front = dir.segments.first().map_or(first, |it| it.base_offset);
+    let left = lost.index.and_then(|(base, file)| {
+        let log = witnesses
+            .deleted_logs(&(base..base.saturating_add(1)))
+            .next();
+        log.or(Witness::of_file(file))
+    });
+    let witness = if lost.is_told_by_epochs() {
+        let set_aside = witnesses.set_aside_from(first..front);
+        set_aside.or(left).unwrap_or(Witness::LEADER_EPOCHS)
+    } else {
+        left.unwrap_or(Witness::LEADER_EPOCHS)
+    };
+    Ok(Some((first, witness)))
 }
 
 /// Whether a partition in use has no `.log`, and what is left of one tells that it had: a broker

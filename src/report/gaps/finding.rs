@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::witnesses::{Witness, WitnessKind};
-use crate::log::swap_files::LostReason;
+use crate::log::last_copies::LostReason;
 use crate::state::MissingCause;
 
 /// What kind of irregularity it is.

@@ -10,6 +10,7 @@ mod finding;
 pub(super) mod offsets;
 mod repeats;
 mod row;
+mod set_aside;
 mod told;
 mod witnesses;
 

@@ -3,6 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use super::finding::{Detail, Finding, GapClass, GapKind};
+use super::set_aside::SetAside;
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -29,6 +30,8 @@ pub(in crate::report) struct Offsets<'d> {
     cleaner_offset: Option<i64>,
     is_compacted: bool,
     looked_ahead: bool,
+    /// Segments set aside, once they have been looked at.
+    pub(super) set_aside: Option<SetAside>,
     pub(in crate::report) log_start_offset: i64,
     pub(in crate::report) gone: OffsetsGone,
     /// One for all holes: there may be as many as segments.
@@ -83,6 +86,7 @@ impl<'d> Offsets<'d> {
             cleaner_offset: checkpoints.cleaner_offset,
             is_compacted: false,
             looked_ahead: false,
+            set_aside: None,
             log_start_offset: log_start_offset(first_base, checkpoints),
             gone: OffsetsGone::default(),
             settling: dir.settling(),
@@ -149,6 +153,11 @@ impl<'d> Offsets<'d> {
             self.dir
                 .check_in_use(&[before.base_offset, base_offset], &mut self.settling)?;
         }
+        let first = if class == GapClass::CompactedBetweenBatches {
+            self.lost_with_set_aside(first, last, found)?
+        } else {
+            first
+        };
         let told = self.hole(first, last, class, found);
         if let (Some(witness), Some(told)) = (witness, told) {
             told.detail = Detail::ToldBy(witness);
@@ -410,7 +419,7 @@ impl<'d> Offsets<'d> {
 
     /// Counts and tells offsets that are not there, as far as they are not below the log start.
     /// Returns what it has told.
-    fn hole<'f>(
+    pub(super) fn hole<'f>(
         &mut self,
         first: i64,
         last: i64,

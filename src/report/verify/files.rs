@@ -9,8 +9,8 @@ use super::start::{Start, does_not_load};
 use super::swaps::of_swap;
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
-use crate::log::broker_start::{is_taken_for_stray, outage};
-use crate::log::odd_entry::{Odd, OddEffect, OddEntry};
+use crate::log::broker_start::{DOES_NOT_START, is_taken_for_stray, outage};
+use crate::log::odd_entry::{Odd, OddEffect, OddEntry, WAITS};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::settling::Settling;
 use crate::log::swap_files::{Swaps, has_suffix, number};
@@ -39,13 +39,18 @@ fn of_odd(entry: &OddEntry) -> Finding {
             "fails when it comes to open it, at a start or later, and {}",
             outage(false)
         ),
+        OddEffect::WaitsToLoad => format!("at any start {WAITS}: the broker {DOES_NOT_START}"),
+        OddEffect::WaitsInUse => {
+            format!("{WAITS} when it comes to write it, at a start or later")
+        }
     };
     let next_step = match entry.what {
         Odd::LinkToNothing => "bring back the file it points to, or take the link away",
         Odd::LinkIntoNothing => {
             "mount or bring back the folder it points into, or take the link away"
         }
-        Odd::Directory => "move it out of the directory",
+        Odd::LinkLoop => "take the link away, and bring back the file it stood for",
+        Odd::Directory | Odd::Pipe | Odd::Socket | Odd::Device => "move it out of the directory",
     };
     Finding {
         file: Some(entry.file_name.to_string_lossy().into_owned()),
@@ -119,7 +124,11 @@ fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Findin
             | LogFileKind::TransactionIndex(base),
         ) if !has_segment(dir, *base) && !is_kept(file, swaps) => Finding {
             segment_base_offset: Some(*base),
-            broker_action: "deletes it at any start".to_owned(),
+            broker_action: if is_name_taken(dir, *base) {
+                "leaves it at any start: something else has the name of its .log".to_owned()
+            } else {
+                "deletes it at any start".to_owned()
+            },
             ..Finding::new(
                 Severity::Notable,
                 Kind::OrphanIndex,
@@ -132,6 +141,15 @@ fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Findin
         file: Some(file.name().into_owned()),
         file_size: Some(file.size_in_bytes),
         ..finding
+    })
+}
+
+/// Whether what is no file has the name of a segment's `.log` (`LogLoader.loadSegmentFiles`).
+fn is_name_taken(dir: &PartitionDir, base: i64) -> bool {
+    let mut odd = dir.odd.iter();
+    odd.any(|it| {
+        let name = &it.parsed;
+        name.kind == LogFileKind::Log(base) && name.state == FileState::Live && it.what.exists()
     })
 }
 

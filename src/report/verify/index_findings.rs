@@ -145,7 +145,9 @@ impl IndexContext<'_> {
         } else {
             let action = "reads the zeros as entries, which does no harm; an unclean start that \
                           recovers the segment rebuilds the index";
-            (self.start.severity(self.segment), action)
+            // A load that ended in the middle of recovery leaves it so, whatever recovery point is
+            // written after it.
+            (self.start.severity_anywhere(), action)
         };
         Finding {
             position: Some(position),

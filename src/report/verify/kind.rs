@@ -178,7 +178,7 @@ kinds! {
     BadFileName "bad-file-name" "section 15"
         "a file whose name stops a broker";
     NotAFile "not-a-file" "section 15"
-        "a link to nothing, or a directory, with a file's name";
+        "a link to nothing, a directory, a pipe and so on, with a file's name";
     SwapLoss "swap-loss" "section 15"
         "records that a start removes for a .swap without them";
     InterruptedCleaner "interrupted-cleaner" "section 15"

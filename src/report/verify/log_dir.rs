@@ -88,7 +88,9 @@ fn of_obstacle(obstacle: &StartObstacle) -> Finding {
                 )
             }
         }
-        Obstacle::UnreadableCheckpoint { file, defect } => unreadable(file, defect, OFFLINE),
+        Obstacle::UnreadableCheckpoint { file, defect } => {
+            unreadable(file, defect.position(), defect.to_string(), OFFLINE)
+        }
     }
 }
 
@@ -109,7 +111,10 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
             let file = read()?;
             let decoded = MetaProperties::decode(&file.read_all()?);
             let stops = format!("{DOES_NOT_START} with this log directory");
-            Ok(decoded.err().map(|error| unreadable(name, &error, &stops)))
+            let of = |error: DecodeError| {
+                unreadable(name, Some(error.position), error.to_string(), &stops)
+            };
+            Ok(decoded.err().map(of))
         }
         LogDirFileName::BootstrapCheckpoint
         | LogDirFileName::Lock
@@ -124,22 +129,18 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
 const OFFLINE: &str = "takes it for empty, goes on loading, and then takes the whole log directory \
                        offline";
 
-fn unreadable(name: &str, error: &DecodeError, action: &str) -> Finding {
+fn unreadable(name: &str, position: Option<u64>, defect: String, action: &str) -> Finding {
     Finding {
         file: Some(name.to_owned()),
-        position: Some(error.position),
-        found: Some(error.to_string()),
+        position,
+        found: Some(defect.clone()),
         broker_action: action.to_owned(),
         next_step: Some(
             "without the offset checkpoints a broker recovers everything and starts; take the \
              file away, or correct it"
                 .to_owned(),
         ),
-        ..Finding::new(
-            Severity::Corrupt,
-            Kind::CheckpointUnreadable,
-            error.to_string(),
-        )
+        ..Finding::new(Severity::Corrupt, Kind::CheckpointUnreadable, defect)
     }
 }
 

@@ -1,14 +1,15 @@
 //! Segments whose `.log` is gone, or lies here under a name that a broker does not read.
 
-use super::finding::{Finding, Severity};
+use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
 use super::start::Start;
-use crate::format::file_name::{FileState, LogFileKind};
-use crate::log::extents::{Extent, for_each_extent};
-use crate::log::lost_front::{first_epoch_start, start_by_leader_epochs};
+use crate::format::file_name::LogFileKind;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::last_copies::{AfterStart, LostReason, last_copies, set_aside};
+use crate::log::lost_front::{self, LostFront};
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
-use crate::log::swap_files::unfinished_from;
 use crate::log::{Error, Io};
 
 /// What the start does about it and what to do, of offsets that are in no segment.
@@ -30,26 +31,12 @@ pub(super) fn next_step(dir: &PartitionDir, first: i64, last: i64) -> String {
     }
 }
 
-/// The `.log` files that any start deletes.
-fn set_aside(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> {
-    let unfinished = unfinished_from(dir);
-    dir.files.iter().filter_map(move |file| {
-        let LogFileKind::Log(base) = file.parsed.kind else {
-            return None;
-        };
-        let is_deleted = match file.parsed.state {
-            FileState::Live | FileState::Temporary => false,
-            FileState::Deleted | FileState::Cleaned => true,
-            FileState::Swap => unfinished.is_some_and(|from| base >= from),
-        };
-        is_deleted.then_some((base, file))
-    })
-}
-
 /// Those that may hold some of these offsets: the last one that begins before them, and the others
 /// that begin among them.
 fn set_aside_of(dir: &PartitionDir, first: i64, last: i64) -> Vec<(i64, &FileEntry)> {
-    let mut of_them: Vec<_> = set_aside(dir).filter(|(base, _)| *base <= last).collect();
+    let mut of_them: Vec<_> = set_aside(dir.listed())
+        .filter(|(base, _)| *base <= last)
+        .collect();
     of_them.sort_by_key(|(base, _)| *base);
     of_them.dedup_by_key(|(base, _)| *base);
     let before = of_them.partition_point(|(base, _)| *base < first);
@@ -73,83 +60,122 @@ pub(super) struct Around<'a> {
     pub(super) dir: &'a PartitionDir,
     pub(super) io: Io,
     pub(super) start: &'a Start,
-    /// From `log-start-offset-checkpoint`.
-    pub(super) log_start: Option<i64>,
+    pub(super) checkpoints: CheckpointedOffsets,
     pub(super) log_end: i64,
+    pub(super) has_checksums: bool,
 }
 
-/// Segments that are gone from the front or the end of the log, by the indexes they left or by the
-/// leader epochs; those between others leave a hole.
+/// Segments that are gone from the front or the end of the log; those between others leave a hole.
 ///
 /// # Errors
-/// If `leader-epoch-checkpoint` cannot be read.
+/// If `leader-epoch-checkpoint`, or a `.log` set aside, cannot be read.
 pub(super) fn check_lost_logs(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
-    let told = found.len();
-    by_indexes(around, found)?;
-    let is_front = |it: &Finding| it.next_offset.is_some();
-    let is_told = found.get(told..).is_some_and(|it| it.iter().any(is_front));
-    if !is_told {
-        found.extend(by_leader_epochs(around)?);
-    }
-    by_unfinished(around, found)
+    let log_start = around.checkpoints.log_start_offset;
+    let front = lost_front::lost_front(around.dir, log_start, around.io)?;
+    found.extend(front.and_then(|front| of_front(around, &front)));
+    found.extend(lost_end(around));
+    by_leftovers(around, found)
 }
 
-/// Segments that are here only as a compaction, or a split, that had not come to its end has made
-/// them: until that end the segments they were made from stay (`LocalLog.replaceSegments`).
-fn by_unfinished(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
-    let Around { dir, io, start, .. } = around;
-    for (base, file) in set_aside(dir).filter(|(_, file)| file.parsed.state != FileState::Deleted) {
-        let span = span_of(dir, file, io)?;
-        let Some((first, last)) = span.filter(|(_, last)| around.log_start <= Some(*last)) else {
+/// Segments that are here only in files that a start deletes.
+fn by_leftovers(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
+    let Around { dir, start, .. } = around;
+    let after = AfterStart {
+        dir,
+        log_end_offset: around.log_end,
+        checkpoints: around.checkpoints,
+    };
+    let is_in_use = |base: i64| {
+        let mut segments = dir.segments.iter();
+        segments.any(|it| it.base_offset == base)
+    };
+    let mut told = OffsetRanges::default();
+    let has_checksums = around.has_checksums;
+    for lost in last_copies(dir.listed(), after, &mut told, has_checksums, around.io)? {
+        let Some((first, last)) = lost.missing() else {
             continue;
         };
-        let below = dir.segments.partition_point(|it| it.base_offset <= last);
-        let live = below.checked_sub(1).and_then(|it| dir.segments.get(it));
-        let is_here = match live.and_then(|live| Some((live.base_offset, dir.file(live.log)?))) {
-            None => false,
-            Some((base, _)) if base >= first => true,
-            Some((_, log)) => span_of(dir, log, io)?.is_some_and(|(_, end)| end >= first),
+        let file = &lost.file;
+        let message = match (lost.reason, lost.records) {
+            (Some(LostReason::LastOfKey), 1) => {
+                format!("a record is here as {file} alone, and no later one has its key")
+            }
+            (Some(LostReason::LastOfKey), many) => {
+                format!("{many} records are here as {file} alone, and no later one has their keys")
+            }
+            _ => format!("these offsets are here as {file} alone"),
         };
-        if !is_here {
-            let message = format!("these offsets are here as {} alone", file.name());
-            found.push(Finding {
-                offset: Some(first),
-                first_offset: Some(first),
-                last_offset: Some(last),
-                broker_action: "deletes it at any start, and goes on without them".to_owned(),
-                ..lost_log(dir, start, base, last, message)
-            });
-        }
+        found.push(Finding {
+            offset: Some(first),
+            first_offset: Some(first),
+            last_offset: Some(last),
+            cost: Cost {
+                records: Some(lost.records),
+                ..Cost::default()
+            },
+            broker_action: "deletes it at any start, and goes on without them".to_owned(),
+            next_step: Some(if is_in_use(lost.base_offset) {
+                format!("take a copy of {file} before the start")
+            } else {
+                next_step(dir, lost.base_offset, last)
+            }),
+            ..lost_log(dir, start, lost.base_offset, last, message)
+        });
     }
     Ok(())
 }
 
-/// First and last offset of the batches of a `.log`, by their headers.
-fn span_of(dir: &PartitionDir, file: &FileEntry, io: Io) -> Result<Option<(i64, i64)>, Error> {
-    let Some(file) = dir.open_file(file, io)? else {
-        return Ok(None);
-    };
-    let mut span: Option<(i64, i64)> = None;
-    for_each_extent::<Error>(&file, false, |extent| {
-        if let Extent::Batch(batch) = extent {
-            let (first, last) = (batch.first_offset, batch.last_offset);
-            let (from, to) = span.unwrap_or((first, last));
-            span = Some((from.min(first), to.max(last)));
-        }
-        Ok(())
-    })?;
-    Ok(span)
+/// The front of the log, by an index that was left of it or by the leader epochs.
+fn of_front(around: Around<'_>, lost: &LostFront<'_>) -> Option<Finding> {
+    let Around { dir, start, .. } = around;
+    let front = dir.segments.first()?.base_offset;
+    let last = front.checked_sub(1)?;
+    let began = lost.first_offset;
+    if let Some((base, file)) = lost.index.filter(|_| !lost.is_told_by_epochs()) {
+        return Some(Finding {
+            last_offset: Some(last),
+            next_offset: Some(front),
+            broker_action: format!("any start deletes its indexes and begins the log at {front}"),
+            ..lost_log(dir, start, base, last, by_index(file))
+        });
+    }
+    let message = format!(
+        "the front of the log is missing: leader-epoch-checkpoint has it begin at {began}, and \
+         retention would have moved that line"
+    );
+    let of_log = lost_log(dir, start, began, last, message);
+    Some(Finding {
+        file: None,
+        last_offset: Some(last),
+        next_offset: Some(front),
+        broker_action: format!("any start begins the log at {front}, and so do consumers"),
+        reason: Some("leader-epoch-checkpoint"),
+        severity: match lost.index {
+            Some(_) => of_log.severity,
+            None => start.severity_anywhere(),
+        },
+        next_step: Some(if lost.may_be_remote {
+            "look whether the topic has remote.storage.enable, and the broker's first log directory \
+             remote-log-index-cache: then it is in remote storage, and not lost; else take the \
+             segments from another replica or a copy"
+                .to_owned()
+        } else {
+            next_step(dir, began, last)
+        }),
+        ..of_log
+    })
 }
 
-fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error> {
+/// Segments behind the end of the log, by the indexes they left.
+fn lost_end(around: Around<'_>) -> Option<Finding> {
     let Around {
         dir,
         start,
         log_end,
-        log_start: log_start_checkpoint,
-        io,
+        ..
     } = around;
-    let mut orphans: Vec<(i64, &FileEntry)> = orphan_indexes(dir, |_| false).collect();
+    let is_behind = |(base, _): &(i64, &FileEntry)| *base >= log_end;
+    let mut orphans: Vec<_> = orphan_indexes(dir, |_| false).filter(is_behind).collect();
     // A broker may be renaming them.
     let mut settling = dir.settling();
     loop {
@@ -158,62 +184,14 @@ fn by_indexes(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Error>
             break;
         }
     }
-    let lowest = |is_wanted: &dyn Fn(i64) -> bool| {
-        let wanted = orphans.iter().filter(|(base, _)| is_wanted(*base));
-        wanted.min_by_key(|(base, _)| *base).copied()
-    };
-    if let Some(front) = dir.segments.first().map(|first| first.base_offset) {
-        // Below a log start that was set, the broker has deleted them itself.
-        let was_set = log_start_checkpoint.is_some_and(|begins| begins >= front);
-        let lost = lowest(&|base| base < front).filter(|_| !was_set);
-        // It was set to where the log begins, if the first leader epoch was moved there.
-        let lost = match lost {
-            Some(lost) if first_epoch_start(dir, io)? != Some(front) => Some(lost),
-            _ => None,
-        };
-        found.extend(lost.map(|(base, file)| Finding {
-            last_offset: front.checked_sub(1),
-            next_offset: Some(front),
-            broker_action: format!("any start deletes its indexes and begins the log at {front}"),
-            ..lost_log(dir, start, base, front.saturating_sub(1), by_index(file))
-        }));
-    }
-    let lost = lowest(&|base| base >= log_end);
-    found.extend(lost.map(|(base, file)| Finding {
+    let (base, file) = orphans.into_iter().min_by_key(|(base, _)| *base)?;
+    Some(Finding {
         broker_action: format!(
             "any start deletes its indexes and ends the log at {log_end}: a leader gives the \
              offsets out again"
         ),
         ..lost_log(dir, start, base, i64::MAX, by_index(file))
-    }));
-    Ok(())
-}
-
-fn by_leader_epochs(around: Around<'_>) -> Result<Option<Finding>, Error> {
-    let Around { dir, start, .. } = around;
-    let Some(front) = dir.segments.first().map(|it| it.base_offset) else {
-        return Ok(None);
-    };
-    let Some(began) = start_by_leader_epochs(dir, around.log_start, around.io)? else {
-        return Ok(None);
-    };
-    Ok(Some(Finding {
-        file: None,
-        last_offset: front.checked_sub(1),
-        next_offset: Some(front),
-        broker_action: format!("any start begins the log at {front}, and so do consumers"),
-        reason: Some("leader-epoch-checkpoint"),
-        severity: if start.clean == Some(true) {
-            Severity::Corrupt
-        } else {
-            Severity::AfterCrash
-        },
-        message: format!(
-            "the front of the log is missing: leader-epoch-checkpoint has it begin at {began}, and \
-             retention would have moved that line"
-        ),
-        ..lost_log(dir, start, began, front.saturating_sub(1), String::new())
-    }))
+    })
 }
 
 fn by_index(file: &FileEntry) -> String {

@@ -25,15 +25,6 @@ pub(super) fn check_checkpoints(
     found.extend(cleaned.and_then(|it| cleaner_offset(it, ends.log_start, active_base)));
 }
 
-/// For what a crash can leave.
-fn severity(start: &Start) -> Severity {
-    if start.clean == Some(true) {
-        Severity::Corrupt
-    } else {
-        Severity::AfterCrash
-    }
-}
-
 fn recovery_point(point: i64, log_end: i64, start: &Start) -> Option<Finding> {
     let is_clean = start.clean == Some(true);
     let expected = if is_clean {
@@ -44,7 +35,7 @@ fn recovery_point(point: i64, log_end: i64, start: &Start) -> Option<Finding> {
     (point > log_end || is_clean && point != log_end).then(|| Finding {
         broker_action: "takes the log end instead, clean or unclean".to_owned(),
         ..of_checkpoint(
-            severity(start),
+            start.severity_anywhere(),
             Kind::RecoveryPoint,
             &LogDirFileName::RecoveryPointOffsetCheckpoint,
             point,
@@ -94,7 +85,7 @@ fn high_watermark_of(high_watermark: i64, ends: LogEnds, start: &Start) -> Optio
                 .to_owned(),
         ),
         ..of_checkpoint(
-            severity(start),
+            start.severity_anywhere(),
             Kind::HighWatermarkPastEnd,
             &LogDirFileName::ReplicationOffsetCheckpoint,
             high_watermark,

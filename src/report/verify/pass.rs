@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batches::SegmentContext;
+use super::batches::{Depth, SegmentContext};
 use super::damage::{Damaged, DamagedSegment, of_damage};
 use super::files::{check_partition_metadata, check_segments, check_txn_index};
 use super::finding::Finding;
@@ -397,8 +397,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             dir: self.dir,
             io: self.options.io,
             start: &self.start,
-            log_start: self.checkpoints.log_start_offset,
+            checkpoints: self.checkpoints,
             log_end,
+            has_checksums: self.options.depth != Depth::Headers,
         }
     }
 

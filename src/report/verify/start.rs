@@ -76,6 +76,15 @@ impl Start {
         }
     }
 
+    /// For what a crash can leave wherever it lies.
+    pub(super) fn severity_anywhere(&self) -> Severity {
+        if self.clean == Some(true) {
+            Severity::Corrupt
+        } else {
+            Severity::AfterCrash
+        }
+    }
+
     /// What happens to a segment whose bytes are good up to `position` only.
     pub(super) fn cut(&self, segment: usize, position: u64, bytes: u64) -> String {
         let clean = "a clean start does not look";

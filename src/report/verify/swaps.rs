@@ -128,6 +128,34 @@ fn keep(swaps: &Swaps) -> String {
     )
 }
 
+/// Whether a finding says of the log without what is lost only that this is not there: of an index
+/// in use whose segment is replaced, or of a file that tells how far the log went.
+fn follows(swaps: &Swaps, finding: &Finding) -> bool {
+    let lost = &swaps.lost().offsets;
+    if lost.is_empty() {
+        return false;
+    }
+    let is_of_index = matches!(
+        finding.kind,
+        Kind::IndexDamaged | Kind::TxnindexEntrySurplus | Kind::TxnindexEntryStartsLate
+    );
+    let tells_end = matches!(
+        finding.kind,
+        Kind::RecoveryPoint
+            | Kind::HighWatermarkPastEnd
+            | Kind::LeaderEpochPastEnd
+            | Kind::StraySnapshot
+    );
+    if is_of_index {
+        let in_use = |name: &&String| swaps.name_now(name) == name.as_str();
+        let file = finding.file.as_ref().filter(in_use);
+        let base = file.and_then(|name| name.split_once('.')?.0.parse::<i64>().ok());
+        return base.is_some_and(|base| swaps.replaced().contains(&base));
+    }
+    let last = finding.offset.map(|end| end.saturating_sub(1));
+    tells_end && last.is_some_and(|last| lost.contains(last, last))
+}
+
 /// What is left of a finding about the directory as it is once they are in place: files have the
 /// names they have now, and what is missing there and is here now has been told as lost, or is
 /// compacted away.
@@ -141,7 +169,7 @@ pub(super) fn settle(swaps: &Swaps, finding: Finding) -> Option<Finding> {
     let is_lost = range.is_some_and(|(first, last)| lost.touches(first, last));
     let replaced = &swaps.lost().replaced;
     let is_told = range.is_some_and(|(first, last)| replaced.contains(first, last));
-    if is_told && finding.kind == Kind::SegmentMissing {
+    if is_told && finding.kind == Kind::SegmentMissing || follows(swaps, &finding) {
         return None;
     }
     let is_made = finding.kind == Kind::IndexMissing

@@ -184,7 +184,7 @@ impl RecoverTable {
         paragraph(context, &format!("{name}, {start} start"), "", "")?;
         if let Some(error) = &row.error {
             let what = outage(error.stops_broker);
-            let line = format!("{what}: {}: {}", error.exception, error.message);
+            let line = format!("{what}: {}: {}", error.cause(), error.message);
             paragraph(context, &line, "  ", "")?;
         }
         let limit = if self.shows.all {
@@ -337,7 +337,7 @@ fn answer(row: &RecoverRow) -> String {
 
 fn outcome(row: &RecoverRow) -> String {
     if let Some(error) = &row.error {
-        return format!("does not come up: {}", error.exception);
+        return format!("does not come up: {}", error.cause());
     }
     let mut parts = Vec::new();
     let losses = &row.losses;

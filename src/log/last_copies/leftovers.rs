@@ -1,0 +1,243 @@
+//! Files on their way out, or made by a compaction that had not come to its end, that a start
+//! removes although they are the last copy of records.
+//!
+//! Decides by what a broker does before it gives a `.log` the suffix `.deleted`:
+//! `UnifiedLog.deleteSegments` moves the log start, and the leader epochs with it;
+//! `LocalLog.truncateTo` cuts off what is not acknowledged, and the log goes on with other batches;
+//! `Cleaner.cleanSegments` has put another segment into place, which begins where the first of
+//! those did that it was made of, and never cleans the last one. Until a compaction or a split
+//! comes to its end the segments it was made from stay (`LocalLog.replaceSegments`).
+
+use std::collections::BTreeSet;
+use std::ops::{Bound, Range};
+
+use super::rewritten::is_rewritten;
+use super::{GoingLog, LostLog, Stays, is_cleaned, lost_with};
+use crate::format::file_name::{FileState, LogFileKind};
+use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
+use crate::log::extents::{Extent, for_each_extent};
+use crate::log::lost_front::{first_epoch_start, may_be_tiered};
+use crate::log::mapped_file::MappedFile;
+use crate::log::offset_ranges::OffsetRanges;
+use crate::log::orphan_files::{has_swap, orphan_indexes};
+use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::swap_files::unfinished_from;
+use crate::log::{Error, Io};
+
+/// A log as a start leaves it, as far as that decides what was its own to remove.
+#[derive(Clone, Copy, Debug)]
+pub struct AfterStart<'d> {
+    /// The directory that is left.
+    pub dir: &'d PartitionDir,
+    /// The next offset that is given out.
+    pub log_end_offset: i64,
+    /// What the checkpoints said before.
+    pub checkpoints: CheckpointedOffsets,
+}
+
+/// The `.log` files that any start deletes, with their base offsets.
+pub fn set_aside(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> {
+    let unfinished = unfinished_from(dir);
+    dir.files.iter().filter_map(move |file| {
+        let LogFileKind::Log(base) = file.parsed.kind else {
+            return None;
+        };
+        let is_deleted = match file.parsed.state {
+            FileState::Live | FileState::Temporary => false,
+            FileState::Deleted | FileState::Cleaned => true,
+            FileState::Swap => unfinished.is_some_and(|from| base >= from),
+        };
+        is_deleted.then_some((base, file))
+    })
+}
+
+/// What is lost with each of the `.log` files set aside in `listed`, in their order, of those that
+/// have something. Batches whose offsets are in `told` have been counted before, and those that are
+/// counted here are added to it.
+///
+/// # Errors
+/// If a file cannot be read, or a broker was at work on a directory where something would be lost.
+pub fn last_copies(
+    listed: &PartitionDir,
+    after: AfterStart<'_>,
+    told: &mut OffsetRanges,
+    has_checksums: bool,
+    io: Io,
+) -> Result<Vec<LostLog>, Error> {
+    if !listed.is_on_disk() || !listed.is_whole || set_aside(listed).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let known = Known::of(listed, after, io)?;
+    let (mut logs, mut asked) = (Vec::new(), None);
+    for (base_offset, entry) in set_aside(listed) {
+        let Some(file) = listed.open_file(entry, io)? else {
+            continue;
+        };
+        let counts = known.counted(listed, base_offset, entry);
+        let Some((first, last)) = span_in(&file, &counts)? else {
+            continue;
+        };
+        let was_cut_off = entry.parsed.state == FileState::Deleted
+            && is_rewritten(&file, base_offset, (first, last), after.dir, io)?;
+        if was_cut_off {
+            continue;
+        }
+        let (from, to) = asked.unwrap_or((first, last));
+        asked = Some((first.min(from), last.max(to)));
+        logs.push(GoingLog {
+            base_offset,
+            name: entry.name().into_owned(),
+            file,
+            counts,
+            next_base: None,
+            may_be_cleaned: known.may_be_cleaned(listed, base_offset, entry),
+        });
+    }
+    let Some((first, last)) = asked else {
+        return Ok(Vec::new());
+    };
+    let mut stays = Stays::default();
+    for segment in segments_with(after.dir, first, last) {
+        if let Some(entry) = after.dir.file(segment.log)
+            && let Some(file) = after.dir.open_file(entry, io)?
+        {
+            stays.take(segment.base_offset, &file, has_checksums)?;
+        }
+    }
+    let mut is_compacted = after.checkpoints.cleaner_offset.is_some() || stays.is_cleaned;
+    for log in &logs {
+        is_compacted = is_compacted || is_cleaned(log.base_offset, &log.file)?;
+    }
+    if is_compacted {
+        let bases = bases_around(listed, after.dir);
+        for log in &mut logs {
+            let mut behind = bases.range((Bound::Excluded(log.base_offset), Bound::Unbounded));
+            log.next_base = behind.next().copied();
+        }
+    } else {
+        logs.iter_mut().for_each(|log| log.may_be_cleaned = false);
+    }
+    let dirs = (listed, after.dir);
+    let mut lost = lost_with(&logs, &stays, told, dirs, has_checksums, io)?;
+    lost.retain(|log| log.reason.is_some());
+    if !lost.is_empty() {
+        // A broker may have been about to move the log start, or the epochs with it.
+        let mut settling = listed.settling();
+        loop {
+            listed.check_unchanged()?;
+            if !settling.wait() {
+                break;
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// What is known of the log when it was stopped.
+struct Known {
+    /// Below it retention or `DeleteRecords` had given records up.
+    start: i64,
+    /// From here on a truncation may have cut off what was not acknowledged.
+    cut_from: i64,
+    /// The base offsets of the first and the last segment that are left.
+    bases: Option<(i64, i64)>,
+}
+
+impl Known {
+    fn of(listed: &PartitionDir, after: AfterStart<'_>, io: Io) -> Result<Self, Error> {
+        let AfterStart {
+            dir,
+            log_end_offset,
+            checkpoints,
+        } = after;
+        let first = dir.segments.first().map(|it| it.base_offset);
+        let last = dir.segments.last().map(|it| it.base_offset);
+        let checkpoint = checkpoints.log_start_offset.unwrap_or(0);
+        // Without a segment the start makes one there.
+        let begins = first.unwrap_or(checkpoint);
+        // The first epoch begins where the log does, as long as the log did not begin with records
+        // of no epoch (`LeaderEpochFileCache.truncateFromStart`).
+        let began = if may_be_tiered(listed, checkpoints.log_start_offset) {
+            // What is deleted from the front had been copied before.
+            begins
+        } else {
+            first_epoch_start(listed, io)?.unwrap_or(begins)
+        };
+        let past_end = high_watermark_past_end(listed, checkpoints, log_end_offset, io);
+        Ok(Self {
+            start: began.min(begins).max(checkpoint),
+            cut_from: past_end.unwrap_or(log_end_offset),
+            bases: first.zip(last),
+        })
+    }
+
+    /// The offsets of a log set aside that had not been given up.
+    fn counted(&self, listed: &PartitionDir, base: i64, entry: &FileEntry) -> Range<i64> {
+        let may_be_cut = was_deleted(listed, base, entry);
+        let end = if may_be_cut { self.cut_from } else { i64::MAX };
+        self.start..end.max(self.start)
+    }
+
+    /// Whether a cleaner may have made another segment of it.
+    fn may_be_cleaned(&self, listed: &PartitionDir, base: i64, entry: &FileEntry) -> bool {
+        let is_within = self
+            .bases
+            .is_some_and(|(first, last)| (first..last).contains(&base));
+        is_within && was_deleted(listed, base, entry) && !has_snapshot(listed, base)
+    }
+}
+
+/// Whether a broker gave the `.log` its suffix: it does so with the indexes as well
+/// (`LogSegment.changeFileSuffixes`).
+fn was_deleted(dir: &PartitionDir, base: i64, entry: &FileEntry) -> bool {
+    let mut orphans = orphan_indexes(dir, |base| has_swap(dir, base));
+    entry.parsed.state == FileState::Deleted && !orphans.any(|(orphan, _)| orphan == base)
+}
+
+/// Whether the snapshot is there that a broker deletes with the segment
+/// (`UnifiedLog.deleteProducerSnapshots`), and not another segment of its base offset.
+fn has_snapshot(dir: &PartitionDir, base: i64) -> bool {
+    let is_snapshot = |file: &FileEntry| {
+        file.parsed.kind == LogFileKind::ProducerSnapshot(base)
+            && file.parsed.state == FileState::Live
+    };
+    let has_log = dir.segments.iter().any(|it| it.base_offset == base);
+    !has_log && dir.files.iter().any(is_snapshot)
+}
+
+/// Where segments begin, or began, by all files that tell.
+fn bases_around(listed: &PartitionDir, after: &PartitionDir) -> BTreeSet<i64> {
+    let in_use = [listed, after].into_iter().flat_map(|dir| &dir.segments);
+    let in_use = in_use.map(|it| it.base_offset);
+    let aside = set_aside(listed).map(|(base, _)| base);
+    let orphans = orphan_indexes(listed, |_| false).map(|(base, _)| base);
+    in_use.chain(aside).chain(orphans).collect()
+}
+
+/// First and last of these offsets that the batches of a `.log` reach, by their headers.
+fn span_in(file: &MappedFile, counts: &Range<i64>) -> Result<Option<(i64, i64)>, Error> {
+    let mut span: Option<(i64, i64)> = None;
+    for_each_extent::<Error>(file, false, |extent| {
+        if let Extent::Batch(batch) = extent
+            && batch.last_offset >= counts.start
+            && batch.first_offset < counts.end
+        {
+            let (from, to) = span.unwrap_or((batch.first_offset, batch.last_offset));
+            span = Some((from.min(batch.first_offset), to.max(batch.last_offset)));
+        }
+        Ok(())
+    })?;
+    Ok(span)
+}
+
+/// The segments in use that may have some of these offsets: the last one that begins before them,
+/// and those that begin among them.
+pub(super) fn segments_with(
+    dir: &PartitionDir,
+    first: i64,
+    last: i64,
+) -> impl Iterator<Item = &SegmentFiles> {
+    let from = dir.segments.partition_point(|it| it.base_offset <= first);
+    let segments = dir.segments.iter().skip(from.saturating_sub(1));
+    segments.take_while(move |it| it.base_offset <= last)
+}

@@ -1,0 +1,285 @@
+//! What goes with a `.log` that a start removes: what no file has that stays.
+//!
+//! A cleaner leaves a segment with less in it in the place of others, so that offsets alone do not
+//! tell what is lost; where it may have been at work the keys decide. Which logs go, and what
+//! stays, is a matter of `.swap` files ([`super::swap_files`]) or of leftovers ([`last_copies`]).
+
+mod last_of_key;
+mod leftovers;
+mod rewritten;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+use self::last_of_key::last_of_key;
+pub use self::leftovers::{AfterStart, last_copies, set_aside};
+use super::extents::{BatchExtent, Extent, for_each_extent};
+use super::mapped_file::MappedFile;
+use super::offset_ranges::OffsetRanges;
+use super::partition_dir::PartitionDir;
+use super::{Error, Io};
+
+/// A `.log` that goes.
+#[derive(Debug)]
+pub(super) struct GoingLog {
+    pub(super) base_offset: i64,
+    pub(super) name: String,
+    pub(super) file: MappedFile,
+    /// The offsets that count: below them the log had given its records up, and behind them nothing
+    /// was acknowledged.
+    pub(super) counts: Range<i64>,
+    /// Where the next one begins, if what lies between had been compacted away.
+    pub(super) next_base: Option<i64>,
+    /// Whether what stays may be without records that a cleaner took out.
+    pub(super) may_be_cleaned: bool,
+}
+
+/// What is lost with a `.log`.
+#[derive(Clone, Debug, Default)]
+pub struct LostLog {
+    /// Its base offset.
+    pub base_offset: i64,
+    /// Its name.
+    pub file: String,
+    /// Where it begins and the offset behind its end, as far as they count: what lies before its
+    /// first batch and behind its last one had been compacted away.
+    pub(super) extent: Range<i64>,
+    /// The offsets of what is lost, as far as they count.
+    pub offsets: OffsetRanges,
+    /// Batches with a right checksum that no file has which stays.
+    pub batches: u64,
+    /// Their records, without those that a cleaner would have taken out.
+    pub records: u64,
+    /// Whole batches with a wrong checksum that go with them.
+    pub corrupt_batches: u64,
+    /// Bytes that are no whole batch and go with them.
+    pub other_bytes: u64,
+    /// Why it is lost and not compacted away; `None` if nothing is lost.
+    pub reason: Option<LostReason>,
+}
+
+/// Why records that go count as lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostReason {
+    /// What stays has other bytes in their place, which no consumer can read.
+    Damaged,
+    /// Nothing has them that stays, and no cleaner has taken them out: nothing tells that the log
+    /// is compacted, or what stays was made by no cleaner.
+    NotCompacted,
+    /// Nothing has them that stays, and a cleaner would not have taken them out: nothing later has
+    /// their keys.
+    LastOfKey,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Damaged => "what stays in its place is damaged there",
+            Self::LastOfKey => "nothing else has them, and no later record has their keys",
+            Self::NotCompacted => "nothing else has them, and it was no cleaner that took them out",
+        })
+    }
+}
+
+impl LostLog {
+    /// The offsets that are not there without it: those of what is lost and, where a whole segment
+    /// is, what had been compacted away around it.
+    #[must_use]
+    pub fn missing(&self) -> Option<(i64, i64)> {
+        let (first, last) = self.span()?;
+        Some(match self.reason {
+            Some(LostReason::NotCompacted) => {
+                let end = self.extent.end.saturating_sub(1);
+                (first.min(self.extent.start), last.max(end))
+            }
+            Some(LostReason::Damaged | LostReason::LastOfKey) | None => (first, last),
+        })
+    }
+
+    /// First and last offset of what is lost.
+    #[must_use]
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let (first, _) = self.offsets.iter().next()?;
+        let (_, last) = self.offsets.iter().next_back()?;
+        Some((first, last))
+    }
+}
+
+/// What is lost with each of the logs. Batches whose offsets are in `told` have been counted
+/// before, and those that are counted here are added to it. `after` is the directory that is left,
+/// and `stays` what is in it, or in the part of it that takes the place of the logs.
+///
+/// # Errors
+/// If a file cannot be read.
+pub(super) fn lost_with(
+    logs: &[GoingLog],
+    stays: &Stays,
+    told: &mut OffsetRanges,
+    (listed, after): (&PartitionDir, &PartitionDir),
+    has_checksums: bool,
+    io: Io,
+) -> Result<Vec<LostLog>, Error> {
+    let mut lost = Vec::new();
+    let mut taken_out = OffsetRanges::default();
+    for log in logs {
+        lost.push(LostLog::of(
+            log,
+            stays,
+            told,
+            has_checksums,
+            &mut taken_out,
+        )?);
+    }
+    if taken_out.is_empty() {
+        return Ok(lost);
+    }
+    let mut batches = BTreeSet::new();
+    for it in last_of_key(logs, &taken_out, (listed, after), has_checksums, io)? {
+        if let Some(of) = lost.get_mut(it.log)
+            && told.add(it.offset, it.offset)
+        {
+            of.offsets.add(it.offset, it.offset);
+            of.records += 1;
+            of.batches += u64::from(batches.insert((it.log, it.batch)));
+            of.reason.get_or_insert(LostReason::LastOfKey);
+        }
+    }
+    Ok(lost)
+}
+
+impl LostLog {
+    /// What is lost by its batches; of what a cleaner may have taken out only the offsets are added
+    /// to `taken_out`.
+    fn of(
+        log: &GoingLog,
+        stays: &Stays,
+        told: &mut OffsetRanges,
+        has_checksums: bool,
+        taken_out: &mut OffsetRanges,
+    ) -> Result<Self, Error> {
+        let mut lost = Self {
+            base_offset: log.base_offset,
+            file: log.name.clone(),
+            extent: log.base_offset.max(log.counts.start)..log.next_base.unwrap_or(log.base_offset),
+            ..Self::default()
+        };
+        for_each_extent::<Error>(&log.file, has_checksums, |extent| {
+            let batch = match extent {
+                Extent::Batch(batch) => batch,
+                Extent::Damage { size_in_bytes } => {
+                    lost.other_bytes += size_in_bytes;
+                    return Ok(());
+                }
+            };
+            let end = batch.last_offset.saturating_add(1).min(log.counts.end);
+            lost.extent.end = lost.extent.end.max(end);
+            let Some((first, last)) = log.counted(&batch) else {
+                return Ok(());
+            };
+            match stays.lacks(first, last, log.may_be_cleaned) {
+                Some(_) if !batch.is_valid => lost.corrupt_batches += 1,
+                Some(LostReason::LastOfKey) => {
+                    taken_out.add(batch.first_offset, batch.last_offset);
+                }
+                Some(reason) if told.add(first, last) => {
+                    let offsets = u64::try_from(last - first).unwrap_or(0).saturating_add(1);
+                    lost.offsets.add(first, last);
+                    lost.batches += 1;
+                    lost.records += batch.records.min(offsets);
+                    lost.reason.get_or_insert(reason);
+                }
+                Some(_) | None => {}
+            }
+            Ok(())
+        })?;
+        Ok(lost)
+    }
+}
+
+impl GoingLog {
+    /// The offsets of a batch that count.
+    fn counted(&self, batch: &BatchExtent) -> Option<(i64, i64)> {
+        let first = batch.first_offset.max(self.counts.start);
+        let last = batch.last_offset.min(self.counts.end.saturating_sub(1));
+        (first <= last).then_some((first, last))
+    }
+}
+
+/// What stays, as far as it may have what goes.
+#[derive(Debug, Default)]
+pub(super) struct Stays {
+    /// Offsets of batches that can be read.
+    readable: OffsetRanges,
+    /// Offsets that lie, or may have lain, in bytes that cannot be.
+    damaged: OffsetRanges,
+    /// Whether a cleaner has been at work on it.
+    pub(super) is_cleaned: bool,
+}
+
+impl Stays {
+    /// Takes in what a `.log` has.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn take(
+        &mut self,
+        base_offset: i64,
+        log: &MappedFile,
+        has_checksums: bool,
+    ) -> Result<(), Error> {
+        let mut next = base_offset;
+        let mut is_after_damage = false;
+        for_each_extent::<Error>(log, has_checksums, |extent| {
+            let Extent::Batch(batch) = extent else {
+                is_after_damage = true;
+                return Ok(());
+            };
+            let (first, last) = (batch.first_offset, batch.last_offset);
+            if is_after_damage {
+                self.damaged.add(next, first.saturating_sub(1));
+            } else {
+                self.is_cleaned |= first > next;
+            }
+            is_after_damage = false;
+            self.is_cleaned |= batch.is_cleaned;
+            if batch.is_valid {
+                self.readable.add(first, last);
+            } else {
+                self.damaged.add(first, last);
+            }
+            next = next.max(last.saturating_add(1));
+            Ok(())
+        })?;
+        if is_after_damage {
+            self.damaged.add(next, i64::MAX);
+        }
+        Ok(())
+    }
+
+    /// Why these offsets of one batch are lost, if they are not in what stays. Whether a cleaner
+    /// may have taken the records out is to be asked of their keys.
+    fn lacks(&self, first: i64, last: i64, may_be_cleaned: bool) -> Option<LostReason> {
+        if self.readable.contains(first, last) {
+            return None;
+        }
+        if self.damaged.touches(first, last) {
+            return Some(LostReason::Damaged);
+        }
+        Some(if may_be_cleaned {
+            LostReason::LastOfKey
+        } else {
+            LostReason::NotCompacted
+        })
+    }
+}
+
+/// Whether a cleaner has been at work on a `.log`.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn is_cleaned(base_offset: i64, log: &MappedFile) -> Result<bool, Error> {
+    let mut of_it = Stays::default();
+    of_it.take(base_offset, log, false)?;
+    Ok(of_it.is_cleaned)
+}

@@ -9,13 +9,15 @@ use kseg::report::partition_state::{StateOptions, load_partition_state};
 use kseg::report::txns::BEHIND_DAMAGE;
 use serde_json::{Value, json};
 
+use crate::common::partitions::fresh_cases;
 use crate::folders::rest;
 use crate::{Differences, aborted, array, dirs, in_index, in_log, is_open, name, open, root, txns};
 
-/// Every partition directory below fixtures and cases that holds segments.
+/// Every partition directory below fixtures and cases that holds segments, fresh ones as well.
 fn all_partitions() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("fixtures"), root().join("cases")];
+    folders.extend(fresh_cases());
     while let Some(folder) = folders.pop() {
         for below in dirs(&folder) {
             let dir = PartitionDir::open(&below).unwrap();

@@ -1,5 +1,5 @@
 //! `rebuild` against the side files that Kafka wrote: every fixture, every incident and every case,
-//! and those in the folders that `KSEG_REBUILD_CASES` names (cases of the oracle) and
+//! and those in the folders that `KSEG_CASES` names (more cases of the oracle) and
 //! `KSEG_RECOVERED_CASES` (cases whose last step is an unclean start from recovery point 0: there
 //! nothing may differ).
 //!
@@ -17,11 +17,16 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use common::cases::is_left_closed;
+use common::expiry::{Activity, Clock};
+use common::partitions::{cases, folders_in, fresh_cases, json};
 use kseg::format::aborted_txn::{AbortedTxn, AbortedTxnRows};
 use kseg::format::offset_index::OffsetIndexRows;
 use kseg::format::producer_snapshot::{ProducerSnapshot, ProducerSnapshotFields};
@@ -196,8 +201,8 @@ impl Subject {
             about,
         };
         let expiration = is_recovered.then(|| Expiration {
-            now_ms: subject.clocks().0,
-            producer_id_expiration_ms: subject.expiration_ms(),
+            now_ms: subject.clock().now_ms,
+            producer_id_expiration_ms: subject.clock().expiration_ms,
         });
         let (end, ours) = rebuilt(
             path,
@@ -231,6 +236,16 @@ impl Subject {
             .count()
     }
 
+    /// The lowest offset that the log was cut at since it was opened, if it was never closed.
+    fn cut_and_not_closed(&self) -> Option<i64> {
+        let scenario = self.scenario.as_ref()?;
+        let steps = scenario["steps"].as_array().unwrap().iter().rev();
+        let since_opened = steps.take_while(|step| step.get("reopen").is_none());
+        let cuts = since_opened.filter_map(|step| step["truncateTo"]["offset"].as_i64());
+        let is_closed = scenario["shutdown"] != "unclean";
+        cuts.min().filter(|_| !is_closed)
+    }
+
     /// The batches below `offset` that recovery can know of: what lies in segments below the one
     /// with the log start is not remembered.
     fn readable(&self, offset: i64) -> impl Iterator<Item = &BatchFacts> {
@@ -246,37 +261,23 @@ impl Subject {
             .filter(move |it| it.last_offset < offset)
     }
 
-    /// `producer.id.expiration.ms` of the scenario or the broker.
-    fn expiration_ms(&self) -> i64 {
-        let config = match (&self.scenario, &self.about) {
-            (Some(scenario), _) => &scenario["config"],
-            (None, Some(about)) => &about["brokerConfig"],
-            (None, None) => &Value::Null,
-        };
-        let value = &config["producer.id.expiration.ms"];
-        let text = value.as_str().and_then(|it| it.parse().ok());
-        value.as_i64().or(text).unwrap_or(86_400_000)
+    /// What Kafka answered to the scenario.
+    fn result(&self) -> Value {
+        json(&self.path.parent().unwrap().join("result.json"))
     }
 
-    /// The clock at the end, as the scenario moved it or the newest batch tells, and the latest
-    /// time at which producers may have expired.
-    fn clocks(&self) -> (i64, i64) {
-        let Some(scenario) = &self.scenario else {
-            let newest = self.batches().map(|it| it.max_timestamp).max().unwrap();
-            return (newest, newest);
-        };
-        let start = scenario["startTimeMs"]
-            .as_i64()
-            .unwrap_or(1_700_000_000_000);
-        let steps = scenario["steps"].as_array().unwrap().iter();
-        let steps: Vec<&Value> = steps.collect();
-        let clock = steps
-            .iter()
-            .filter_map(|it| it["advanceClock"]["ms"].as_i64());
-        let now = start + clock.sum::<i64>();
-        let given = |it: &&Value| it["removeExpiredProducers"]["timeMs"].as_i64();
-        let latest = steps.iter().filter_map(given).max();
-        (now, latest.map_or(now, |it| it.max(now)))
+    /// The clock as the scenario moved it, or as the newest batch and the broker's settings tell.
+    fn clock(&self) -> Clock {
+        if let Some(scenario) = &self.scenario {
+            return Clock::of_case(scenario, &self.result());
+        }
+        let newest = self.batches().map(|it| it.max_timestamp).max().unwrap();
+        let about = self.about.as_ref();
+        let setting = about.map(|it| &it["brokerConfig"]["producer.id.expiration.ms"]);
+        let setting = setting.and_then(|it| it.as_i64().or_else(|| it.as_str()?.parse().ok()));
+        let mut clock = Clock::at(newest);
+        clock.expiration_ms = setting.unwrap_or(clock.expiration_ms);
+        clock
     }
 
     /// Whether a broker before `version` wrote it.
@@ -413,35 +414,47 @@ fn behind_the_end(subject: &Subject, kind: SideFileKind, offset: i64) -> Option<
 const STALE: &str =
     "not closed after a cut: entries of what was cut off are still behind the others";
 
-/// The rows that count. Truncation counts entries off and leaves their bytes; only closing cuts
-/// them off. Also whether there were any such rows.
-fn without_stale(
-    subject: &Subject,
-    batches: &[BatchFacts],
-    rows: &[(i64, i64)],
-    offset: impl Fn(&(i64, i64)) -> i64,
-) -> (Vec<(i64, i64)>, bool) {
-    let scenario = subject.scenario.as_ref();
-    let not_closed = scenario.is_some_and(|it| it["shutdown"] == "unclean");
-    let last_offset = batches.iter().map(|it| it.last_offset).max().unwrap_or(-1);
-    let first_stale = rows.iter().position(|row| offset(row) > last_offset);
-    match first_stale {
-        Some(first_stale) if not_closed && subject.steps(&["truncateTo"]) > 0 => {
-            (rows[..first_stale].to_vec(), true)
-        }
-        Some(_) | None => (rows.to_vec(), false),
-    }
+/// How many of an index's rows may count, the most first. Truncation counts entries off and leaves
+/// their bytes; only closing cuts them off (`AbstractIndex.truncateToEntries`, `trimToValidSize`).
+/// Before that, the last rows may be any number of those from the lowest offset on that the log was
+/// cut at since it was opened.
+fn counting(subject: &Subject, offsets: &[i64]) -> Vec<usize> {
+    let cut_at = subject.cut_and_not_closed().unwrap_or(i64::MAX);
+    let stale = offsets.iter().rev().take_while(|it| **it >= cut_at).count();
+    (offsets.len() - stale..=offsets.len()).rev().collect()
 }
 
 fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static str> {
+    index_rows_and_reason(subject, base, theirs).map(|it| it.1)
+}
+
+/// Why an offset index is as it is, and how many of its rows count then.
+fn index_rows_and_reason(
+    subject: &Subject,
+    base: i64,
+    theirs: &[u8],
+) -> Option<(usize, &'static str)> {
+    let offsets = OffsetIndexRows::decode(theirs).rows().iter();
+    let offsets: Vec<i64> = offsets.map(|row| row.offset(base)).collect();
+    counting(subject, &offsets).into_iter().find_map(|count| {
+        let reason = index_reason_of_first(subject, base, theirs, count)?;
+        let has_stale = count < offsets.len();
+        Some((count, if has_stale { STALE } else { reason }))
+    })
+}
+
+fn index_reason_of_first(
+    subject: &Subject,
+    base: i64,
+    theirs: &[u8],
+    count: usize,
+) -> Option<&'static str> {
     let batches = subject.log.get(&base)?;
     let index = OffsetIndexRows::decode(theirs);
-    let rows: Vec<(i64, i64)> = index
-        .rows()
+    let rows: Vec<(i64, i64)> = index.rows()[..count]
         .iter()
         .map(|row| (row.offset(base), i64::from(row.position())))
         .collect();
-    let (rows, has_stale) = without_stale(subject, batches, &rows, |row| row.0);
     let rises = rows.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1);
     let starts: BTreeMap<i64, i64> = batches
         .iter()
@@ -484,9 +497,6 @@ fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static 
     if subject.scenario.is_some() && resets > subject.steps(&["reopen", "truncateTo"]) {
         return None;
     }
-    if has_stale {
-        return Some(STALE);
-    }
     Some(if resets == 0 {
         "room for more entries: not closed"
     } else {
@@ -517,14 +527,27 @@ fn resets(batches: &[BatchFacts], indexed_at: &[i64], interval: i64) -> Option<u
 }
 
 fn time_index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static str> {
+    let offsets = TimeIndexRows::decode(theirs).rows().iter();
+    let offsets: Vec<i64> = offsets.map(|row| row.offset(base)).collect();
+    counting(subject, &offsets).into_iter().find_map(|count| {
+        let reason = time_index_reason_of_first(subject, base, theirs, count)?;
+        let has_stale = count < offsets.len();
+        Some(if has_stale { STALE } else { reason })
+    })
+}
+
+fn time_index_reason_of_first(
+    subject: &Subject,
+    base: i64,
+    theirs: &[u8],
+    count: usize,
+) -> Option<&'static str> {
     let batches = subject.log.get(&base)?;
     let index = TimeIndexRows::decode(theirs);
-    let rows: Vec<(i64, i64)> = index
-        .rows()
+    let rows: Vec<(i64, i64)> = index.rows()[..count]
         .iter()
         .map(|row| (row.timestamp(), row.offset(base)))
         .collect();
-    let (rows, has_stale) = without_stale(subject, batches, &rows, |row| row.1);
     let rises = rows.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1);
     let whole = index.ragged_size() == 0 && index.non_zero_position_after_rows().is_none();
     if !whole || !rises {
@@ -554,7 +577,12 @@ fn time_index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'st
     };
     // With each entry of the offset index one here, if the time had risen.
     let offset_index = subject.theirs.get(&(SideFileKind::Index, base));
-    let due: Vec<(i64, i64)> = rows_of(offset_index.map_or(&[], Vec::as_slice))
+    let offset_index = offset_index.map_or(&[][..], Vec::as_slice);
+    let mut indexed_at = rows_of(offset_index);
+    if let Some((count, _)) = index_rows_and_reason(subject, base, offset_index) {
+        indexed_at.truncate(count);
+    }
+    let due: Vec<(i64, i64)> = indexed_at
         .into_iter()
         .filter_map(|position| peaks.iter().rev().find(|it| it.position <= position))
         .map(|it| (it.max_timestamp, it.last_offset))
@@ -577,9 +605,6 @@ fn time_index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'st
     let closings = subject.steps(&["reopen", "truncateTo"]) + 1;
     if subject.scenario.is_some() && forced > closings {
         return None;
-    }
-    if has_stale {
-        return Some(STALE);
     }
     Some(match (at_maximum, index.zero_tail_size() > 0) {
         (false, _) => "not closed: no entry for the maximum yet",
@@ -694,8 +719,8 @@ fn producer_reason(
     };
     match (ours, theirs) {
         (Some(ours), None) => {
-            let idle_since = ours.timestamp + subject.expiration_ms();
-            if ours.current_txn_first_offset < 0 && idle_since <= subject.clocks().1 {
+            let is_open = ours.current_txn_first_offset >= 0;
+            if !is_open && subject.clock().has_expired(ours.timestamp) {
                 return Some("a producer had expired");
             }
             if ours.last_offset < log_start {
@@ -709,7 +734,18 @@ fn producer_reason(
             (!named).then_some("the log no longer has the producer's batches")
         }
         (Some(ours), Some(theirs)) => {
-            let same_time = ours.producer_epoch == theirs.producer_epoch;
+            let clock = subject.clock();
+            let activities = activities(subject, offset, theirs.producer_id);
+            let fits = |known: &[Activity]| since(known, ours) == *theirs;
+            if clock.after_expiry(&activities).any(fits) {
+                return Some("a producer had expired and came back");
+            }
+            let above = (1..activities.len())
+                .filter(|at| activities[at - 1].base_offset < log_start)
+                .map(|at| &activities[at..]);
+            if above.into_iter().any(fits) {
+                return Some("batches below the log start were not read again");
+            }
             let has = |last_offset: i64, is_control: bool| {
                 of_producer(theirs.producer_id)
                     .any(|it| it.last_offset == last_offset && it.is_control == is_control)
@@ -738,17 +774,42 @@ fn producer_reason(
             if theirs.current_txn_first_offset >= 0 && !begins(theirs.current_txn_first_offset) {
                 return Some("the log no longer has the transaction's first batch");
             }
-            let txn = (
-                ours.current_txn_first_offset,
-                theirs.current_txn_first_offset,
-            );
-            if same_time && txn.0 >= 0 && txn.0 < log_start && log_start <= txn.1 {
-                return Some("batches below the log start were not read again");
-            }
             memory_was_lost(subject, ours.last_offset)
         }
         (None, None) => None,
     }
+}
+
+/// The batches and markers of a producer below `offset`.
+fn activities(subject: &Subject, offset: i64, producer_id: i64) -> Vec<Activity> {
+    let of_producer = subject
+        .readable(offset)
+        .filter(|it| it.producer_id == producer_id);
+    of_producer
+        .map(|it| Activity {
+            base_offset: it.base_offset,
+            timestamp: it.max_timestamp,
+            is_control: it.is_control,
+        })
+        .collect()
+}
+
+/// What is known of a producer if nothing before these batches and markers is.
+fn since(known: &[Activity], all: &ProducerSnapshotFields) -> ProducerSnapshotFields {
+    let mut since = *all;
+    if known.iter().all(|it| it.is_control) {
+        (since.last_sequence, since.last_offset, since.offset_delta) = (-1, -1, 0);
+    }
+    if !known.iter().any(|it| it.is_control) {
+        since.coordinator_epoch = -1;
+    }
+    // The batches behind the last marker, if the transaction has begun before them.
+    let open = known.rsplit(|it| it.is_control).next().unwrap_or_default();
+    if since.current_txn_first_offset >= 0 && since.current_txn_first_offset < known[0].base_offset
+    {
+        since.current_txn_first_offset = open.first().map_or(-1, |it| it.base_offset);
+    }
+    since
 }
 
 /// Before 2.4 the time of a producer was that of its last data batch.
@@ -807,6 +868,11 @@ fn reason_for_new(subject: &Subject, kind: SideFileKind, offset: i64) -> Option<
         }
         SideFileKind::Snapshot if offset == end && not_closed => {
             Some("not closed: no snapshot at the end")
+        }
+        SideFileKind::Snapshot
+            if subject.log.contains_key(&offset) && is_left_closed(scenario, &subject.result()) =>
+        {
+            Some("the log did not load again: recovery had begun to take the snapshots anew")
         }
         SideFileKind::Index | SideFileKind::TimeIndex if is_last && not_closed => {
             Some("not closed: the index was never opened")
@@ -885,12 +951,12 @@ impl Comparison {
     }
 }
 
-fn compare(root: &Path, is_recovered: bool) -> Comparison {
+fn compare(what: &str, roots: &[PathBuf], is_recovered: bool) -> Comparison {
     let mut comparison = Comparison::default();
-    for path in partitions(root) {
+    for path in roots.iter().flat_map(|it| partitions(it)) {
         comparison.add(&Subject::open(&path, is_recovered));
     }
-    comparison.print(&root.display().to_string());
+    comparison.print(what);
     comparison.assert_all_explained();
     comparison
 }
@@ -908,14 +974,16 @@ fn at_least(found: [usize; 4], expected: [usize; 4]) -> bool {
 
 #[test]
 fn files_of_fixtures_and_incidents_come_out_as_they_are() {
-    let comparison = compare(&root().join("fixtures"), false);
+    let comparison = compare("fixtures", &[root().join("fixtures")], false);
     let same = comparison.same();
     assert!(at_least(same, [388, 407, 177, 366]), "{same:?}");
 }
 
 #[test]
 fn files_of_cases_come_out_as_they_are() {
-    let comparison = compare(&root().join("cases"), false);
+    let mut ours = folders_in(&root().join("cases"));
+    ours.retain(|it| !it.ends_with("found"));
+    let comparison = compare("cases", &ours, false);
     let same = comparison.same();
     assert!(at_least(same, [256, 271, 117, 252]), "{same:?}");
     // What reading cannot bring about: nothing more than this may need a rule.
@@ -924,15 +992,10 @@ fn files_of_cases_come_out_as_they_are() {
 }
 
 #[test]
-fn files_of_fresh_cases_come_out_as_they_are() {
-    for folder in folders("KSEG_REBUILD_CASES") {
-        let same = compare(&folder, false).same();
-        assert!(
-            same.iter().sum::<usize>() > 0,
-            "{} has no case",
-            folder.display()
-        );
-    }
+fn files_of_found_and_fresh_cases_come_out_as_they_are() {
+    let mut more = fresh_cases();
+    more.push(root().join("cases/found"));
+    compare("more cases", &more, false);
 }
 
 /// Cases that Kafka recovered from recovery point 0 at the end and then closed: all that is there
@@ -942,7 +1005,7 @@ fn what_kafka_recovered_comes_out_without_exception() {
     let mut same = [0; 4];
     let own = root().join("tests/recovered-cases");
     for folder in folders("KSEG_RECOVERED_CASES").into_iter().chain([own]) {
-        let comparison = compare(&folder, true);
+        let comparison = compare("recovered", &[folder], true);
         let by_rule = comparison.by_rule.len() + comparison.new_by_rule.len();
         assert_eq!(by_rule, 0, "{comparison:?}");
         for (sum, count) in same.iter_mut().zip(comparison.same()) {
@@ -962,7 +1025,7 @@ fn folders(variable: &str) -> Vec<PathBuf> {
 #[test]
 fn snapshot_at_an_offset_is_the_one_recovery_would_write_there() {
     let mut compared = 0;
-    for path in partitions(&root().join("cases")) {
+    for path in cases().iter().flat_map(|it| partitions(it)) {
         let (_, files) = rebuilt(&path, options());
         for ((kind, offset), bytes) in files {
             if kind != SideFileKind::Snapshot {
@@ -1035,7 +1098,12 @@ fn which_snapshots_are_made_is_the_users_choice() {
 
 #[test]
 fn reading_makes_the_same_files_as_mapping() {
-    for path in partitions(&root().join("cases/segments")) {
+    let ours = partitions(&root().join("cases/segments"));
+    let fresh = fresh_cases();
+    for path in ours
+        .into_iter()
+        .chain(fresh.iter().flat_map(|it| partitions(it)))
+    {
         let read = RebuildOptions {
             io: Io::Read,
             ..options()

@@ -11,6 +11,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -748,11 +749,16 @@ fn client_appends_get_kafkas_verdicts_from_the_log_of_a_case() {
         cases_compared += 1;
         let partition = open(path);
         let mut end = 0;
+        let mut guarded = BTreeSet::new();
         for (it, result) in steps.iter().zip(results) {
             let (name, fields) = step(it);
             let is_client = name == "append" && fields["origin"] != "coordinator";
-            // Guards are in memory only.
-            if is_client && fields["isTransactional"] != true && !is_about_the_batch(result) {
+            let producer_id = fields["producerId"].as_i64();
+            let is_transactional = fields["isTransactional"] == true;
+            // Guards are in memory only, and one that is pending refuses higher sequences of plain
+            // batches, too (`ProducerAppendInfo.checkSequence`).
+            let is_shown = !is_transactional && !guarded.contains(&producer_id);
+            if is_client && is_shown && !is_about_the_batch(result) {
                 let text = serde_json::to_vec(&json!([without_fault(it)])).unwrap();
                 let requests = parse_requests(&text).unwrap();
                 let rows = put(
@@ -764,6 +770,13 @@ fn client_appends_get_kafkas_verdicts_from_the_log_of_a_case() {
                 );
                 assert_is_kafkas(&rows[0], result, &case);
                 compared += 1;
+            }
+            let asks = fields["verification"].is_null() || fields["verification"] == "failed";
+            let ends = is_transactional || name == "endTxnMarker";
+            if result["verdict"] == "appended" && ends {
+                guarded.remove(&producer_id);
+            } else if name == "append" && is_transactional && asks {
+                guarded.insert(producer_id);
             }
             end = result["state"]["logEndOffset"].as_i64().unwrap();
         }

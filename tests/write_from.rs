@@ -13,24 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::files_below;
+use common::partitions::{cases, partitions_below, root};
 use kseg::append::scenario::{FromLog, FromLogError, Scenario, ScenarioRun};
 use kseg::log::Io;
 use kseg::log::partition_dir::PartitionDir;
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The folders below that hold a `.log`.
-fn partitions_below(folder: &Path) -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = files_below(folder)
-        .into_iter()
-        .filter(|file| file.extension().is_some_and(|extension| extension == "log"))
-        .filter_map(|file| Some(file.parent()?.to_owned()))
-        .collect();
-    dirs.dedup();
-    dirs
-}
 
 fn logs(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files_below(dir)
@@ -100,9 +86,9 @@ fn round_trip(dir: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-fn check(folder: &str) -> (usize, Vec<PathBuf>) {
+fn check(folders: &[PathBuf]) -> (usize, Vec<PathBuf>) {
     let (mut same, mut unsaid, mut failures) = (0, Vec::new(), Vec::new());
-    for dir in partitions_below(&root().join(folder)) {
+    for dir in folders.iter().flat_map(|it| partitions_below(it)) {
         match round_trip(&dir) {
             Ok(true) => same += 1,
             Ok(false) => unsaid.push(dir),
@@ -125,14 +111,14 @@ fn check(folder: &str) -> (usize, Vec<PathBuf>) {
 
 #[test]
 fn every_case_comes_back() {
-    let (same, unsaid) = check("cases");
+    let (same, unsaid) = check(&cases());
     assert!(same >= 176, "{same} came back; not {unsaid:?}");
     assert_eq!(unsaid, Vec::<PathBuf>::new());
 }
 
 #[test]
 fn logs_of_brokers_come_back_or_name_the_batch() {
-    let (same, unsaid) = check("fixtures");
+    let (same, unsaid) = check(&[root().join("fixtures")]);
     // Magic 0 and 1, KRaft control records, delete horizons, damage.
     assert!(
         same > 100 && unsaid.len() < same,

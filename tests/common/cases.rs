@@ -36,6 +36,14 @@ pub fn case_dirs(root: &Path) -> Vec<PathBuf> {
     dirs
 }
 
+/// Whether the log did not load again after a kill: it stays closed, and its files are as the
+/// recovery left them that stopped.
+pub fn is_left_closed(scenario: &Value, result: &Value) -> bool {
+    let steps = scenario["steps"].as_array().unwrap().iter();
+    let mut results = steps.zip(result["steps"].as_array().unwrap());
+    results.any(|(step, result)| step.get("reopen").is_some() && result["verdict"] == "rejected")
+}
+
 /// Bytes that wait to be written: none, some batches, and more than most cases have.
 const WRITE_BUFFERS: [usize; 3] = [0, 1000, 1024 * 1024];
 

@@ -17,6 +17,7 @@
 
 pub mod cases;
 pub mod dump_compare;
+pub mod expiry;
 pub mod kafka_dump;
 pub mod loading;
 pub mod partitions;

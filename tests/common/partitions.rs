@@ -1,5 +1,6 @@
 //! Partition directories under `fixtures/` and `cases/`, and what lies beside them.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,8 @@ use kseg::log::Io;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::partition_dir::PartitionDir;
 use serde_json::Value;
+
+use super::cases::case_dirs;
 
 /// The folder of the package.
 pub fn root() -> &'static Path {
@@ -51,10 +54,25 @@ pub fn partitions_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every case directory.
+/// Every case directory: those of `cases/`, and [`fresh_cases`].
 pub fn cases() -> Vec<PathBuf> {
-    let kinds = folders_in(&root().join("cases"));
-    kinds.iter().flat_map(|kind| folders_in(kind)).collect()
+    let mut cases = case_dirs(&root().join("cases"));
+    cases.extend(fresh_cases());
+    cases
+}
+
+/// The case directories below the folders that `KSEG_CASES` names, separated by colons: more
+/// cases of the oracle for every test that goes through those of `cases/`.
+pub fn fresh_cases() -> Vec<PathBuf> {
+    let folders = env::var_os("KSEG_CASES").unwrap_or_default();
+    let named = env::split_paths(&folders).filter(|it| !it.as_os_str().is_empty());
+    named
+        .flat_map(|folder| {
+            let found = case_dirs(&folder);
+            assert!(!found.is_empty(), "no case in {}", folder.display());
+            found
+        })
+        .collect()
 }
 
 /// Fixtures made by real brokers, without the incidents.

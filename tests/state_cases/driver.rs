@@ -553,10 +553,13 @@ impl Driver {
         if !clean {
             // Where the torn tail begins is a matter of bytes, so it is taken from the result.
             let end = int(&expected["state"], "logEndOffset", 0);
-            self.log
-                .active()
-                .batches
-                .retain(|(header, _)| header.base_offset() < end);
+            let batches = &mut self.log.active().batches;
+            let count = batches.len();
+            batches.retain(|(header, _)| header.base_offset() < end);
+            if int(a, "tornTailBytes", 0) > 0 && batches.len() == count {
+                // What was left ended below the log start, where Kafka began the log anew.
+                batches.pop();
+            }
             self.recover(recovery_point, checkpoint)?;
         }
         let active = self.log.active_base_offset();

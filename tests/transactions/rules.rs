@@ -9,13 +9,15 @@ use kseg::report::partition_state::{StateOptions, load_partition_state};
 use kseg::report::txns::BEHIND_DAMAGE;
 use serde_json::{Value, json};
 
+use crate::common::partitions::fresh_cases;
 use crate::folders::rest;
 use crate::{Differences, aborted, array, dirs, in_index, in_log, is_open, name, open, root, txns};
 
-/// Every partition directory below fixtures and cases that holds segments.
+/// Every partition directory below fixtures and cases that holds segments, fresh ones as well.
 fn all_partitions() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("fixtures"), root().join("cases")];
+    folders.extend(fresh_cases());
     while let Some(folder) = folders.pop() {
         for below in dirs(&folder) {
             let dir = PartitionDir::open(&below).unwrap();
@@ -201,6 +203,45 @@ fn row_that_starts_late_is_named_with_the_records_it_shows() {
             assert_eq!(late["exposedRecords"], row["records"]);
         },
     );
+}
+
+/// Below the log start nobody reads: what a missing row shows there is nothing, and a row is missing
+/// only if it shows something.
+#[test]
+fn nothing_is_shown_below_the_log_start() {
+    let (mut some, mut none) = (0, 0);
+    for (partition, row, _) in damageable() {
+        let (temp, copy) = with_index(&partition, |bytes| {
+            bytes.truncate(bytes.len() - ROW_SIZE);
+        });
+        let (dir, _) = open(&copy);
+        let of_transaction = |log_start: i64| {
+            let (topic, number) = (dir.topic().unwrap(), dir.partition().unwrap());
+            let line = format!("0\n1\n{topic} {number} {log_start}\n");
+            fs::write(temp.path().join("log-start-offset-checkpoint"), line).unwrap();
+            let (rows, _) = aborted(&copy, AbortedOptions::default()).unwrap();
+            let mut rows = rows.into_iter();
+            rows.find(|it| it["lastOffset"] == row["lastOffset"])
+                .unwrap()
+        };
+        let first_offset = row["logFirstOffset"].as_i64().unwrap();
+        let last_offset = row["lastOffset"].as_i64().unwrap();
+        let whole = of_transaction(first_offset);
+        let ranges = array(&whole["exposedOffsets"]);
+        if let [first, rest @ ..] = ranges
+            && !rest.is_empty()
+        {
+            let later = of_transaction(first[1].as_i64().unwrap() + 1);
+            assert_eq!(later["finding"], "txnindex-entry-missing", "{later}");
+            assert_eq!(array(&later["exposedOffsets"]), rest, "{later}");
+            some += 1;
+        }
+        let nothing = of_transaction(last_offset);
+        assert_eq!(nothing["finding"], Value::Null, "{nothing}");
+        assert_eq!(nothing["exposedRecords"], 0, "{nothing}");
+        none += 1;
+    }
+    assert!(some > 5 && none > 20, "{some} {none}");
 }
 
 #[test]

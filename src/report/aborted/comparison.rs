@@ -387,8 +387,24 @@ impl<'a> Comparison<'a> {
     ) -> Result<(), E> {
         self.index_rows_below(limit, None);
         let mut found = std::mem::take(&mut self.segment.found);
-        look_up_disputed(self.dir, self.options.state.io, &mut found)?;
+        let log_start_offset = self.log_start_offset;
+        look_up_disputed(
+            self.dir,
+            self.options.state.io,
+            log_start_offset,
+            &mut found,
+        )?;
         for found in &mut found {
+            // A broker that read the log from the log start on knows nothing of what lies below
+            // it (`UnifiedLog.rebuildProducerState`).
+            let begins_below = found
+                .in_log
+                .is_some_and(|it| it.row.first_offset < log_start_offset);
+            if begins_below && found.exposed.is_empty() && found.finding.is_some() {
+                let is_missing = found.in_index.is_none();
+                found.finding = None;
+                found.reason = is_missing.then_some("its records lie below the log start");
+            }
             if !found.hidden.is_empty() {
                 found.finding = Some(SURPLUS);
                 found.reason = Some("consumers do not see records that were not rolled back");

@@ -108,9 +108,11 @@ impl Pending {
 }
 
 /// Finds the batches that a difference shows or hides: one more walk, over their offsets only.
+/// Nobody reads what lies below the log start, so nothing is shown or hidden there.
 pub(super) fn look_up_disputed(
     dir: &PartitionDir,
     io: Io,
+    log_start_offset: i64,
     found: &mut [Found],
 ) -> Result<(), Error> {
     let mut disputed: Vec<Disputed> = found
@@ -121,6 +123,7 @@ pub(super) fn look_up_disputed(
     let Some(from) = disputed.iter().map(|it| it.first_offset).min() else {
         return Ok(());
     };
+    let from = from.max(log_start_offset);
     let to = disputed
         .iter()
         .map(|it| it.end_offset)
@@ -145,6 +148,7 @@ pub(super) fn look_up_disputed(
             return Ok(ControlFlow::Break(()));
         }
         if header.attributes().is_transactional()
+            && header.last_offset() >= log_start_offset
             && let Some(pending) = by_producer.get_mut(&header.producer_id())
         {
             let marker = batch.marker()?;

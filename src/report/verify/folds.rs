@@ -126,6 +126,13 @@ impl Folds<'_> {
         let Some(refusal) = self.transactions.fold.last_refusal() else {
             return;
         };
+        // What was known before it may have been forgotten when the log start rose.
+        if self
+            .transactions
+            .is_below_log_start(batch.header.last_offset())
+        {
+            return;
+        }
         let finding = Finding {
             file: Some(at.file.to_owned()),
             position: Some(batch.position),

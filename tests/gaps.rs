@@ -129,6 +129,9 @@ fn incident_sequences_that_were_never_stored_are_named() {
     assert!(compared >= 1);
 }
 
+/// 0 follows the highest one.
+const SEQUENCES: i64 = 1 << 31;
+
 /// Wherever a client is said to have gone on under a new epoch, the last sequence before is the
 /// highest one of that epoch in the log, counted on where sequences wrap around. It is not always
 /// that of the last batch: a leader that forgot the producer lets it begin at 0 again.
@@ -151,7 +154,8 @@ fn nothing_is_stored_from_where_a_client_raised_its_epoch() {
         let (dir, _) = open(&path);
         for row in raised {
             let number = |key: &str| row[key].as_i64().unwrap();
-            let mut stored: Option<(i16, i32, i32)> = None;
+            // Epoch, highest and last sequence, counted on; what is nearer ahead than back is ahead.
+            let mut stored: Option<(i16, i64, i64)> = None;
             walk_partition(&dir, Io::Mmap, 0, |_, entry| {
                 let Entry::Batch(batch) = entry else {
                     return Ok::<_, Error>(ControlFlow::Continue(()));
@@ -161,20 +165,21 @@ fn nothing_is_stored_from_where_a_client_raised_its_epoch() {
                     return Ok(ControlFlow::Break(()));
                 }
                 if header.producer_id() == number("producerId") && header.base_sequence() >= 0 {
-                    let (epoch, last) = (header.producer_epoch(), header.last_sequence());
+                    let (epoch, base) = (header.producer_epoch(), header.base_sequence());
                     let before = stored.filter(|it| it.0 == epoch);
-                    let wraps = last < header.base_sequence()
-                        || before.is_some_and(|it| it.2 == i32::MAX && header.base_sequence() == 0);
-                    let highest = before
-                        .filter(|_| !wraps)
-                        .map_or(last, |(_, highest, _)| highest.max(last));
+                    let expected = before.map_or(i64::from(base), |it| it.2 + 1);
+                    let ahead = (i64::from(base) - expected).rem_euclid(SEQUENCES);
+                    let is_back = ahead > SEQUENCES / 2;
+                    let start = expected + ahead - if is_back { SEQUENCES } else { 0 };
+                    let last = start + i64::from(header.last_offset_delta());
+                    let highest = before.map_or(last, |it| it.1.max(last));
                     stored = Some((epoch, highest, last));
                 }
                 Ok(ControlFlow::Continue(()))
             })
             .unwrap();
             let (epoch, highest, _) = stored.unwrap();
-            let next = (i64::from(highest) + 1) % (1 << 31);
+            let next = (highest + 1).rem_euclid(SEQUENCES);
             assert_eq!(number("firstSequence"), next, "{row}");
             assert_eq!(number("producerEpoch"), i64::from(epoch), "{row}");
             assert_eq!(number("previousEpoch"), i64::from(epoch), "{row}");

@@ -425,22 +425,21 @@ fn counting(subject: &Subject, offsets: &[i64]) -> Vec<usize> {
 }
 
 fn index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static str> {
-    index_rows_and_reason(subject, base, theirs).map(|it| it.1)
+    let explained = index_reasons(subject, base, theirs);
+    explained.first().map(|it| it.1)
 }
 
-/// Why an offset index is as it is, and how many of its rows count then.
-fn index_rows_and_reason(
-    subject: &Subject,
-    base: i64,
-    theirs: &[u8],
-) -> Option<(usize, &'static str)> {
+/// Why an offset index may be as it is, and how many of its rows count then.
+fn index_reasons(subject: &Subject, base: i64, theirs: &[u8]) -> Vec<(usize, &'static str)> {
     let offsets = OffsetIndexRows::decode(theirs).rows().iter();
     let offsets: Vec<i64> = offsets.map(|row| row.offset(base)).collect();
-    counting(subject, &offsets).into_iter().find_map(|count| {
-        let reason = index_reason_of_first(subject, base, theirs, count)?;
+    let mut explained = Vec::new();
+    for count in counting(subject, &offsets) {
+        let reason = index_reason_of_first(subject, base, theirs, count);
         let has_stale = count < offsets.len();
-        Some((count, if has_stale { STALE } else { reason }))
-    })
+        explained.extend(reason.map(|it| (count, if has_stale { STALE } else { it })));
+    }
+    explained
 }
 
 fn index_reason_of_first(
@@ -529,10 +528,21 @@ fn resets(batches: &[BatchFacts], indexed_at: &[i64], interval: i64) -> Option<u
 fn time_index_reason(subject: &Subject, base: i64, theirs: &[u8]) -> Option<&'static str> {
     let offsets = TimeIndexRows::decode(theirs).rows().iter();
     let offsets: Vec<i64> = offsets.map(|row| row.offset(base)).collect();
+    // The entries of the offset index, as many of them as may count.
+    let offset_index = subject.theirs.get(&(SideFileKind::Index, base));
+    let offset_index = offset_index.map_or(&[][..], Vec::as_slice);
+    let indexed_at = rows_of(offset_index);
+    let explained = index_reasons(subject, base, offset_index);
+    let mut indexed: Vec<&[i64]> = explained.iter().map(|it| &indexed_at[..it.0]).collect();
+    if indexed.is_empty() {
+        indexed.push(&indexed_at);
+    }
     counting(subject, &offsets).into_iter().find_map(|count| {
-        let reason = time_index_reason_of_first(subject, base, theirs, count)?;
         let has_stale = count < offsets.len();
-        Some(if has_stale { STALE } else { reason })
+        indexed.iter().find_map(|indexed_at| {
+            let reason = time_index_reason_of_first(subject, base, theirs, count, indexed_at)?;
+            Some(if has_stale { STALE } else { reason })
+        })
     })
 }
 
@@ -541,6 +551,7 @@ fn time_index_reason_of_first(
     base: i64,
     theirs: &[u8],
     count: usize,
+    indexed_at: &[i64],
 ) -> Option<&'static str> {
     let batches = subject.log.get(&base)?;
     let index = TimeIndexRows::decode(theirs);
@@ -576,14 +587,9 @@ fn time_index_reason_of_first(
         })
     };
     // With each entry of the offset index one here, if the time had risen.
-    let offset_index = subject.theirs.get(&(SideFileKind::Index, base));
-    let offset_index = offset_index.map_or(&[][..], Vec::as_slice);
-    let mut indexed_at = rows_of(offset_index);
-    if let Some((count, _)) = index_rows_and_reason(subject, base, offset_index) {
-        indexed_at.truncate(count);
-    }
     let due: Vec<(i64, i64)> = indexed_at
-        .into_iter()
+        .iter()
+        .copied()
         .filter_map(|position| peaks.iter().rev().find(|it| it.position <= position))
         .map(|it| (it.max_timestamp, it.last_offset))
         .collect();

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::cases::is_left_closed;
 use common::files_below;
-use common::partitions::{cases, partitions_below, root};
+use common::partitions::{cases, json, partitions_below, root};
 use kseg::append::scenario::{FromLog, FromLogError, Scenario, ScenarioRun};
 use kseg::log::Io;
 use kseg::log::partition_dir::PartitionDir;
@@ -58,13 +59,14 @@ fn logs_written_by(text: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     Ok(logs(&out.path().join(scenario.dir_name())))
 }
 
-/// Whether it could be said; an error if what was said is something else.
-fn round_trip(dir: &Path) -> Result<bool, String> {
+/// The offset of the batch that could not be said, if there is one; an error if what was said is
+/// something else.
+fn round_trip(dir: &Path) -> Result<Option<i64>, String> {
     let text = match scenario_of(dir, false) {
         Ok(text) => text,
-        Err(FromLogError::Batch { reason, .. }) => {
+        Err(FromLogError::Batch { reason, offset, .. }) => {
             assert!(!reason.is_empty());
-            return Ok(false);
+            return Ok(Some(offset.parse().unwrap_or(i64::MAX)));
         }
         Err(error) => return Err(error.to_string()),
     };
@@ -83,15 +85,16 @@ fn round_trip(dir: &Path) -> Result<bool, String> {
             return Err(format!("{} differs", name.display()));
         }
     }
-    Ok(true)
+    Ok(None)
 }
 
-fn check(folders: &[PathBuf]) -> (usize, Vec<PathBuf>) {
+/// How many came back, and those that could not be said with the offset of the batch.
+fn check(folders: &[PathBuf]) -> (usize, Vec<(PathBuf, i64)>) {
     let (mut same, mut unsaid, mut failures) = (0, Vec::new(), Vec::new());
     for dir in folders.iter().flat_map(|it| partitions_below(it)) {
         match round_trip(&dir) {
-            Ok(true) => same += 1,
-            Ok(false) => unsaid.push(dir),
+            Ok(None) => same += 1,
+            Ok(Some(offset)) => unsaid.push((dir, offset)),
             Err(error) => failures.push(format!("{}: {error}", dir.display())),
         }
     }
@@ -111,9 +114,17 @@ fn check(folders: &[PathBuf]) -> (usize, Vec<PathBuf>) {
 
 #[test]
 fn every_case_comes_back() {
-    let (same, unsaid) = check(&cases());
+    let (same, mut unsaid) = check(&cases());
+    // The torn tail of a log that did not load again is still there. Below the log start lies what
+    // a broker took once it had forgotten what is below it, too.
+    unsaid.retain(|(dir, offset)| {
+        let of_case = |name: &str| json(&dir.parent().unwrap().join(name));
+        let result = of_case("result.json");
+        let log_start = result["final"]["logStartOffset"].as_i64().unwrap();
+        !is_left_closed(&of_case("scenario.json"), &result) && *offset >= log_start
+    });
     assert!(same >= 176, "{same} came back; not {unsaid:?}");
-    assert_eq!(unsaid, Vec::<PathBuf>::new());
+    assert!(unsaid.is_empty(), "{unsaid:?}");
 }
 
 #[test]

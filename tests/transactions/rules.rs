@@ -115,7 +115,7 @@ fn offsets_in(ranges: &Value) -> i64 {
 }
 
 /// Partitions whose last index row is of a transaction with records, nothing compacted, and a
-/// committed transaction beside it.
+/// committed transaction beside it. Copies have no checkpoints: without those nothing may differ.
 fn damageable() -> Vec<(PathBuf, Value, Value)> {
     let mut found = Vec::new();
     for partition in all_partitions() {
@@ -130,11 +130,18 @@ fn damageable() -> Vec<(PathBuf, Value, Value)> {
         if let (Some(row), Some(committed), false) = (last_row, committed, summary.disagrees())
             && in_log(row)
             && row["records"].as_u64() > Some(0)
+            && agrees_without_checkpoints(&partition)
         {
             found.push((partition, row.clone(), committed.clone()));
         }
     }
     found
+}
+
+fn agrees_without_checkpoints(partition: &Path) -> bool {
+    let (_temp, copy) = with_index(partition, |_| ());
+    let (_, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+    !summary.disagrees()
 }
 
 /// Changes the index of every partition it can, and has the outcome judged. `change` and `judge`
@@ -316,9 +323,10 @@ fn a_marker_that_cannot_be_read_is_no_fault_of_the_index() {
                 && it["batches"].as_u64() > ended["batches"].as_u64()
         });
         if let Some(next) = next {
-            let finding = &next["findings"][0];
-            assert_eq!(finding["kind"], "marker-probably-cleaned", "{next}");
-            assert_eq!(finding["reason"], BEHIND_DAMAGE, "{next}");
+            let mut findings = array(&next["findings"]).iter();
+            let is_told = findings
+                .any(|it| it["kind"] == "marker-probably-cleaned" && it["reason"] == BEHIND_DAMAGE);
+            assert!(is_told, "{next}");
             gone_on += 1;
         }
         checked += 1;

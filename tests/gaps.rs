@@ -154,7 +154,7 @@ fn nothing_is_stored_from_where_a_client_raised_its_epoch() {
         let (dir, _) = open(&path);
         for row in raised {
             let number = |key: &str| row[key].as_i64().unwrap();
-            // Epoch, highest and last sequence, counted on; what is nearer ahead than back is ahead.
+            // Epoch, highest and last sequence, counted on: what is nearer ahead is ahead.
             let mut stored: Option<(i16, i64, i64)> = None;
             walk_partition(&dir, Io::Mmap, 0, |_, entry| {
                 let Entry::Batch(batch) = entry else {

@@ -212,8 +212,8 @@ fn row_that_starts_late_is_named_with_the_records_it_shows() {
     );
 }
 
-/// Below the log start nobody reads: what a missing row shows there is nothing, and a row is missing
-/// only if it shows something.
+/// Below the log start nobody reads: what a missing row shows there is nothing, and a row is
+/// missing only if it shows something.
 #[test]
 fn nothing_is_shown_below_the_log_start() {
     let (mut some, mut none) = (0, 0);

@@ -112,7 +112,11 @@ fn a_log_that_is_written_to_gives_no_alarm() {
         });
         while !is_done.load(Ordering::Acquire) {
             let turn = looked.load(Ordering::Acquire);
-            let io = if turn.is_multiple_of(2) { Io::Mmap } else { Io::Read };
+            let io = if turn.is_multiple_of(2) {
+                Io::Mmap
+            } else {
+                Io::Read
+            };
             let (bytes, alarms) = alarms(&path, io);
             assert_eq!(alarms, [], "{bytes} bytes");
             looked.fetch_add(u64::from(bytes > 0), Ordering::Release);

@@ -176,7 +176,15 @@ fn cases_end_with_the_transactions_kafka_had() {
             .map(|snapshot| &snapshot["offset"])
             .any(|offset| offset.as_i64() > log_start || *offset == last["logEndOffset"]);
         let mut theirs = array(&last["ongoingTransactions"]).to_vec();
-        theirs.retain(|txn| has_snapshot || txn["firstOffset"].as_i64() >= log_start);
+        let is_known = |txn: &Value| has_snapshot || txn["firstOffset"].as_i64() >= log_start;
+        // One that goes on above it seems to begin with the first batch that is read.
+        let cut: Vec<Value> = theirs
+            .iter()
+            .filter(|txn| !is_known(txn))
+            .map(|txn| txn["producerId"].clone())
+            .collect();
+        theirs.retain(is_known);
+        let is_whole = |row: &Value| is_open(row) && !cut.contains(&row["producerId"]);
         let theirs = pick(
             &theirs,
             &[("producerId", "producerId"), ("firstOffset", "firstOffset")],
@@ -188,7 +196,7 @@ fn cases_end_with_the_transactions_kafka_had() {
         if is_open_log {
             differences.check(
                 &format!("{what} ongoing"),
-                &pick(&rows, ONGOING, is_open).into(),
+                &pick(&rows, ONGOING, is_whole).into(),
                 &theirs.into(),
             );
         }

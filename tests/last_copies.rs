@@ -136,6 +136,24 @@ fn the_last_records_of_their_keys_are_lost() {
     }
 }
 
+/// No cleaner removes a segment before what it has copied is in place: all of it is lost.
+#[test]
+fn a_copy_that_a_cleaner_had_not_finished_goes_whole() {
+    let data = copy_of("s05-compacted/data");
+    let partition = data.path().join("compact-drop-0");
+    let batches = batches(&fs::read(path(&partition, 283, "log")).unwrap());
+    let records: i64 = batches.iter().map(|(_, _, records)| records).sum();
+    set_aside(&partition, 283, &FILES, ".cleaned");
+    let run = recover(&[partition.as_os_str()]);
+    let losses = &due(&run)["losses"];
+    assert_eq!(losses["records"], records, "{losses:#}");
+    let span = [(283, 359)];
+    assert_eq!(losses["firstOffset"], span[0].0, "{losses:#}");
+    assert_eq!(losses["lastOffset"], span[0].1, "{losses:#}");
+    assert_eq!(missing("verify", &partition), span);
+    assert_eq!(missing("gaps", &partition), span);
+}
+
 /// First and last offset, and records, of the batches of a `.log`.
 fn batches(log: &[u8]) -> Vec<(i64, i64, i64)> {
     let number = |at: usize, of: &[u8]| i32::from_be_bytes(of[at..at + 4].try_into().unwrap());
@@ -173,6 +191,33 @@ fn the_first_and_the_last_segment_go_whole() {
         let found = missing("verify", &partition);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].0 <= batches[0].0, "{found:?}");
+    }
+}
+
+/// A `.swap` takes the place of the segments in its own range; the one behind was removed by hand.
+#[test]
+fn a_swap_in_front_hides_no_segment_that_is_gone() {
+    for suffix in [None, Some(".deleted")] {
+        let data = copy_of("s02-txn-tv2/data");
+        let partition = data.path().join("tx-1");
+        for extension in ["log", "index", "timeindex", "txnindex"] {
+            let swap = path(&partition, 0, &format!("{extension}.swap"));
+            fs::copy(path(&partition, 0, extension), swap).unwrap();
+            match suffix {
+                None => fs::remove_file(path(&partition, 89, extension)).unwrap(),
+                Some(suffix) => set_aside(&partition, 89, &[extension], suffix),
+            }
+        }
+        assert_eq!(missing("verify", &partition), [(89, 164)]);
+        assert_eq!(missing("gaps", &partition), [(89, 164)]);
+        let run = recover(&[partition.as_os_str()]);
+        assert_eq!(run.status, Some(1), "{}", run.table);
+        let row = due(&run);
+        let told = match suffix {
+            None => [&row["gone"]["firstOffset"], &row["gone"]["lastOffset"]],
+            Some(_) => [&row["losses"]["firstOffset"], &row["losses"]["lastOffset"]],
+        };
+        assert_eq!(told, [89, 164], "{}", run.table);
     }
 }
 

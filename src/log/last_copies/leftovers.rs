@@ -111,8 +111,7 @@ pub fn last_copies(
     if is_compacted {
         let bases = bases_around(listed, after.dir);
         for log in &mut logs {
-            let mut behind = bases.range((Bound::Excluded(log.base_offset), Bound::Unbounded));
-            log.next_base = behind.next().copied();
+            log.next_base = next_base(&bases, log.base_offset);
         }
     } else {
         logs.iter_mut().for_each(|log| log.may_be_cleaned = false);
@@ -206,12 +205,18 @@ fn has_snapshot(dir: &PartitionDir, base: i64) -> bool {
 }
 
 /// Where segments begin, or began, by all files that tell.
-fn bases_around(listed: &PartitionDir, after: &PartitionDir) -> BTreeSet<i64> {
+pub(in crate::log) fn bases_around(listed: &PartitionDir, after: &PartitionDir) -> BTreeSet<i64> {
     let in_use = [listed, after].into_iter().flat_map(|dir| &dir.segments);
     let in_use = in_use.map(|it| it.base_offset);
     let aside = set_aside(listed).map(|(base, _)| base);
     let orphans = orphan_indexes(listed, |_| false).map(|(base, _)| base);
     in_use.chain(aside).chain(orphans).collect()
+}
+
+/// The one behind `base_offset`.
+pub(in crate::log) fn next_base(bases: &BTreeSet<i64>, base_offset: i64) -> Option<i64> {
+    let mut behind = bases.range((Bound::Excluded(base_offset), Bound::Unbounded));
+    behind.next().copied()
 }
 
 /// First and last of these offsets that the batches of a `.log` reach, by their headers.

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use self::last_of_key::last_of_key;
 pub use self::leftovers::{AfterStart, last_copies, set_aside};
+pub(super) use self::leftovers::{bases_around, next_base};
 use super::extents::{BatchExtent, Extent, for_each_extent};
 use super::mapped_file::MappedFile;
 use super::offset_ranges::OffsetRanges;

@@ -2,7 +2,9 @@
 
 use super::{Swap, Swaps};
 use crate::format::file_name::{FileState, LogFileKind};
-use crate::log::last_copies::{GoingLog, LostLog, LostReason, Stays, is_cleaned, lost_with};
+use crate::log::last_copies::{
+    GoingLog, LostLog, LostReason, Stays, bases_around, is_cleaned, lost_with, next_base,
+};
 use crate::log::mapped_file::MappedFile;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
@@ -52,8 +54,12 @@ impl Swaps {
             is_compacted = is_compacted || is_cleaned(log.base_offset, &log.file)?;
         }
         is_compacted &= self.finished.iter().all(|swap| has_indexes(dir, swap));
-        for log in &mut replaced {
-            log.may_be_cleaned = is_compacted;
+        if is_compacted {
+            let bases = bases_around(dir, placed);
+            for log in &mut replaced {
+                log.may_be_cleaned = true;
+                log.next_base = next_base(&bases, log.base_offset);
+            }
         }
         let mut told = OffsetRanges::default();
         let dirs = (dir, placed);
@@ -65,7 +71,7 @@ impl Swaps {
 
     fn replaced_logs(&self, dir: &PartitionDir, io: Io) -> Result<Vec<GoingLog>, Error> {
         let mut replaced = Vec::new();
-        for (index, segment) in dir.segments.iter().enumerate() {
+        for segment in &dir.segments {
             let base_offset = segment.base_offset;
             let is_replaced = self.replaced.binary_search(&base_offset).is_ok();
             if let Some(entry) = dir.file(segment.log).filter(|_| is_replaced)
@@ -76,7 +82,7 @@ impl Swaps {
                     name: entry.name().into_owned(),
                     file,
                     counts: i64::MIN..i64::MAX,
-                    next_base: dir.segments.get(index + 1).map(|it| it.base_offset),
+                    next_base: None,
                     may_be_cleaned: false,
                 });
             }

@@ -309,7 +309,7 @@ impl Finding {
             }
             Detail::ToldBy(witness) => {
                 let _ = match witness.kind {
-                    WitnessKind::DeletedLog | WitnessKind::LogSwap => {
+                    WitnessKind::DeletedLog | WitnessKind::CleanedLog | WitnessKind::LogSwap => {
                         write!(text, "; it is here as {witness}")
                     }
                     WitnessKind::OffsetIndex

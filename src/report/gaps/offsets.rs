@@ -277,6 +277,7 @@ impl<'d> Offsets<'d> {
                 Some(damage) => self.damaged_hole(first, last, damage, found),
                 None => {
                     self.is_compacted = true;
+                    let first = self.lost_with_set_aside(first, last, found)?;
                     self.hole(first, last, GapClass::CompactedBetweenBatches, found);
                 }
             }

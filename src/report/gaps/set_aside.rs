@@ -9,8 +9,7 @@ use crate::log::Error;
 use crate::log::last_copies::{AfterStart, last_copies};
 use crate::log::offset_ranges::OffsetRanges;
 
-/// `.log.deleted` files that are the last copy of records, and the first and last offset of these,
-/// ascending.
+/// Files that are the last copy of records, and the first and last offset of these, ascending.
 pub(super) type SetAside = Vec<(Witness, (i64, i64))>;
 
 impl Offsets<'_> {
@@ -53,13 +52,21 @@ impl Offsets<'_> {
         };
         let mut told = OffsetRanges::default();
         let lost = last_copies(self.dir.listed(), after, &mut told, false, self.io)?;
-        let deleted = lost
+        let kinds = [
+            (FileState::Deleted, WitnessKind::DeletedLog),
+            (FileState::Cleaned, WitnessKind::CleanedLog),
+            (FileState::Swap, WitnessKind::LogSwap),
+        ];
+        let kind = |file: &str| {
+            let mut kinds = kinds.iter();
+            let found = kinds.find(|(state, _)| file.ends_with(state.suffix()));
+            found.map(|(_, kind)| *kind)
+        };
+        let mut set_aside: SetAside = lost
             .iter()
-            .filter(|it| it.file.ends_with(FileState::Deleted.suffix()));
-        let mut set_aside: SetAside = deleted
             .filter_map(|it| {
                 let witness = Witness {
-                    kind: WitnessKind::DeletedLog,
+                    kind: kind(&it.file)?,
                     base_offset: it.base_offset,
                 };
                 Some((witness, it.missing()?))

@@ -45,7 +45,11 @@ pub enum WitnessKind {
     ProducerSnapshot,
     /// `.log.deleted`: the segment itself, that any start deletes.
     DeletedLog,
-    /// `.log.swap`: the segment itself, that the next start puts into place.
+    /// `.log.cleaned`: what a compaction that had not come to its end had copied, that any start
+    /// deletes.
+    CleanedLog,
+    /// `.log.swap`: the segment itself, that the next start puts into place, or deletes with a
+    /// `.cleaned` file at or below its offset.
     LogSwap,
     /// `leader-epoch-checkpoint`, whose first line says where the log began.
     LeaderEpochs,
@@ -100,6 +104,7 @@ impl fmt::Display for Witness {
             WitnessKind::TransactionIndex => (LogFileKind::TransactionIndex(base), FileState::Live),
             WitnessKind::ProducerSnapshot => (LogFileKind::ProducerSnapshot(base), FileState::Live),
             WitnessKind::DeletedLog => (LogFileKind::Log(base), FileState::Deleted),
+            WitnessKind::CleanedLog => (LogFileKind::Log(base), FileState::Cleaned),
             WitnessKind::LogSwap => (LogFileKind::Log(base), FileState::Swap),
             WitnessKind::LeaderEpochs => (LogFileKind::LeaderEpochCheckpoint, FileState::Live),
         };
@@ -267,6 +272,7 @@ impl<'d> Witnesses<'d> {
             }
             WitnessKind::ProducerSnapshot
             | WitnessKind::DeletedLog
+            | WitnessKind::CleanedLog
             | WitnessKind::LogSwap
             | WitnessKind::LeaderEpochs => None,
         };

@@ -19,7 +19,7 @@ use kseg::report::txns::{TxnsOptions, txns_partition};
 use crate::Result;
 use crate::generate::logs_in;
 use crate::limits::{self, map};
-use crate::measure::{Times, least};
+use crate::measure::{Times, in_turns};
 
 const NONE: CheckpointedOffsets = CheckpointedOffsets {
     log_start_offset: None,
@@ -40,15 +40,6 @@ const STATE: StateOptions = StateOptions {
 /// A fold over a partition, with a number of what it found.
 type Fold = fn(&PartitionDir) -> Result<u64>;
 
-/// What a fold is measured against.
-#[derive(Clone, Copy)]
-struct Walks {
-    /// The bare loop that follows the lengths and looks at nothing else.
-    bare: Times,
-    /// kseg's own walk.
-    kseg: Times,
-}
-
 /// Prints a table for each partition directory.
 pub(crate) fn all(partitions: &[PathBuf]) -> Result<()> {
     for path in partitions {
@@ -59,22 +50,27 @@ pub(crate) fn all(partitions: &[PathBuf]) -> Result<()> {
             "{:<34} {:>11} {:>14} {:>16}",
             "fold", "CPU ms", "times its walk", "times bare loop"
         );
-        let bare = least(|| over(&logs, limits::follow))?;
-        print_row("lengths followed", bare, None);
-        let ahead = least(|| over(&logs, limits::follow_prefetching::<1024>))?;
-        print_row("lengths followed, 1 KiB ahead", ahead, None);
-        let kseg = least(|| headers(&dir))?;
-        print_row("header walk", kseg, None);
-        for (name, fold) in FOLDS {
-            let walks = Walks { bare, kseg };
-            print_row(name, least(|| fold(&dir))?, Some(walks));
+        let bare = || over(&logs, limits::follow);
+        let ahead = || over(&logs, limits::follow_prefetching::<1024>);
+        let walk = || headers(&dir);
+        let folds: Vec<_> = FOLDS.iter().map(|(_, fold)| || fold(&dir)).collect();
+        let mut turns: Vec<&dyn Fn() -> Result<u64>> = vec![&bare, &ahead, &walk];
+        for fold in &folds {
+            turns.push(fold);
         }
-        let bare = least(|| over(&logs, limits::checksums))?;
-        print_row("CRC-32C alone", bare, None);
-        let kseg = least(|| headers_with_crc(&dir))?;
-        print_row("header walk with CRC", kseg, None);
-        let walks = Walks { bare, kseg };
-        print_row("rebuild", least(|| rebuilt(&dir))?, Some(walks));
+        let names = [
+            "lengths followed",
+            "lengths followed, 1 KiB ahead",
+            "header walk",
+        ];
+        let names = names.into_iter().chain(FOLDS.iter().map(|(name, _)| *name));
+        print_rows(names, &in_turns(&turns)?, 2);
+
+        let bare = || over(&logs, limits::checksums);
+        let walk = || headers_with_crc(&dir);
+        let fold = || rebuilt(&dir);
+        let names = ["CRC-32C alone", "header walk with CRC", "rebuild"];
+        print_rows(names.into_iter(), &in_turns(&[&bare, &walk, &fold])?, 1);
         println!();
     }
     Ok(())
@@ -177,16 +173,20 @@ fn rebuilt(dir: &PartitionDir) -> Result<u64> {
     Ok(bytes)
 }
 
-fn print_row(name: &str, times: Times, walks: Option<Walks>) {
-    let cpu = |times: Times| times.cpu.as_secs_f64();
-    print!("{name:<34} {:>11.1}", cpu(times) * 1e3);
-    match walks {
-        Some(Walks { bare, kseg }) => println!(
-            " {:>14.2} {:>16.2}",
-            cpu(times) / cpu(kseg),
-            cpu(times) / cpu(bare)
-        ),
-        None => println!(),
+/// The first is the bare loop, the one at `walk` kseg's own walk, and those behind it the folds.
+fn print_rows<'n>(names: impl Iterator<Item = &'n str>, times: &[Times], walk: usize) {
+    let cpu = |times: &Times| times.cpu.as_secs_f64();
+    let of = |at: usize| times.get(at).map_or(f64::NAN, cpu);
+    for (at, (name, times)) in names.zip(times).enumerate() {
+        print!("{name:<34} {:>11.1}", cpu(times) * 1e3);
+        if at > walk {
+            print!(
+                " {:>14.2} {:>16.2}",
+                cpu(times) / of(walk),
+                cpu(times) / of(0)
+            );
+        }
+        println!();
     }
 }
 

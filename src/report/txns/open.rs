@@ -74,6 +74,10 @@ impl<'a> Rows<'a> {
             .map(|it| (it.first_offset, it.producer_id))
             .collect();
         self.summary.forgotten.sort_unstable();
+        // The log may have lost its front, and have got the snapshot, since it was walked.
+        if !self.summary.forgotten.is_empty() && self.dir.has_changed() {
+            self.summary.forgotten.clear();
+        }
         Ok(())
     }
 

@@ -135,8 +135,14 @@ impl LogFile {
     /// Gives back the blocks that were reserved behind the batches.
     pub(super) fn release(&mut self) -> Result<(), Error> {
         if self.reserved > self.size {
-            self.file.set_len(&self.path, self.size)?;
+            self.set_file_len(self.size)?;
         }
+        Ok(())
+    }
+
+    /// Cuts the file, which frees what was reserved behind that.
+    fn set_file_len(&mut self, len: u64) -> Result<(), Error> {
+        self.file.set_len(&self.path, len)?;
         self.reserved = 0;
         Ok(())
     }
@@ -177,9 +183,8 @@ impl LogFile {
         self.write_pending()?;
         let truncated = self.size.saturating_sub(size);
         if size < self.file.len(&self.path)? {
-            self.file.set_len(&self.path, size)?;
+            self.set_file_len(size)?;
             self.size = size;
-            self.reserved = 0;
         }
         Ok(truncated)
     }
@@ -190,7 +195,7 @@ impl LogFile {
         // Most segments that are trimmed take no more batches.
         self.pending = Vec::new();
         if self.size < self.file.len(&self.path)? {
-            self.file.set_len(&self.path, self.size)?;
+            self.set_file_len(self.size)?;
         }
         self.release()
     }

@@ -192,8 +192,8 @@ impl SegmentIndexer {
     }
 
     /// The next batch of the segment; `add` gets its entries, if it gets some: see
-    /// [`IndexRule::take`]. (A return value would be copied piece by piece through memory, at the
-    /// cost of a batch's whole recovery.)
+    /// [`IndexRule::take`]. (A return value would be copied piece by piece through memory, which
+    /// takes longer than making it.)
     ///
     /// # Errors
     /// If it cannot be indexed.

@@ -73,7 +73,7 @@ pub fn last_copies(
         let Some(file) = listed.open_file(entry, io)? else {
             continue;
         };
-        let counts = known.counted(listed, base_offset, entry);
+        let counts = known.counted(base_offset, entry);
         let Some((first, last)) = span_in(&file, &counts)? else {
             continue;
         };
@@ -90,7 +90,7 @@ pub fn last_copies(
             file,
             counts,
             next_base: None,
-            may_be_cleaned: known.may_be_cleaned(listed, base_offset, entry),
+            may_be_cleaned: known.may_be_cleaned(base_offset, entry),
         });
     }
     let Some((first, last)) = asked else {
@@ -140,6 +140,12 @@ struct Known {
     cut_from: i64,
     /// The base offsets of the first and the last segment that are left.
     bases: Option<(i64, i64)>,
+    /// Those of indexes in use whose `.log` no start brings back: a broker gives a `.log` its
+    /// suffix with the indexes (`LogSegment.changeFileSuffixes`).
+    orphans: BTreeSet<i64>,
+    /// Offsets of snapshots where no segment in use begins: a broker deletes them with the segment
+    /// (`UnifiedLog.deleteProducerSnapshots`).
+    snapshots: BTreeSet<i64>,
 }
 
 impl Known {
@@ -167,41 +173,54 @@ impl Known {
             start: began.min(begins).max(checkpoint),
             cut_from: past_end.unwrap_or(log_end_offset),
             bases: first.zip(last),
+            orphans: orphan_indexes(listed, |base| has_swap(listed, base))
+                .map(|(base, _)| base)
+                .collect(),
+            snapshots: lone_snapshots(listed),
         })
     }
 
     /// The offsets of a log set aside that had not been given up.
-    fn counted(&self, listed: &PartitionDir, base: i64, entry: &FileEntry) -> Range<i64> {
-        let may_be_cut = was_deleted(listed, base, entry);
+    fn counted(&self, base: i64, entry: &FileEntry) -> Range<i64> {
+        let may_be_cut = self.was_deleted(base, entry);
         let end = if may_be_cut { self.cut_from } else { i64::MAX };
         self.start..end.max(self.start)
     }
 
     /// Whether a cleaner may have made another segment of it.
-    fn may_be_cleaned(&self, listed: &PartitionDir, base: i64, entry: &FileEntry) -> bool {
+    fn may_be_cleaned(&self, base: i64, entry: &FileEntry) -> bool {
         let is_within = self
             .bases
             .is_some_and(|(first, last)| (first..last).contains(&base));
-        is_within && was_deleted(listed, base, entry) && !has_snapshot(listed, base)
+        is_within && self.was_deleted(base, entry) && !self.snapshots.contains(&base)
+    }
+
+    /// Whether a broker gave the `.log` its suffix.
+    fn was_deleted(&self, base: i64, entry: &FileEntry) -> bool {
+        entry.parsed.state == FileState::Deleted && !self.orphans.contains(&base)
     }
 }
 
-/// Whether a broker gave the `.log` its suffix: it does so with the indexes as well
-/// (`LogSegment.changeFileSuffixes`).
-fn was_deleted(dir: &PartitionDir, base: i64, entry: &FileEntry) -> bool {
-    let mut orphans = orphan_indexes(dir, |base| has_swap(dir, base));
-    entry.parsed.state == FileState::Deleted && !orphans.any(|(orphan, _)| orphan == base)
-}
-
-/// Whether the snapshot is there that a broker deletes with the segment
-/// (`UnifiedLog.deleteProducerSnapshots`), and not another segment of its base offset.
-fn has_snapshot(dir: &PartitionDir, base: i64) -> bool {
-    let is_snapshot = |file: &FileEntry| {
-        file.parsed.kind == LogFileKind::ProducerSnapshot(base)
-            && file.parsed.state == FileState::Live
+/// Offsets of the snapshots where no segment in use begins.
+fn lone_snapshots(dir: &PartitionDir) -> BTreeSet<i64> {
+    let segments = &dir.segments;
+    let has_log = |at: &i64| {
+        segments
+            .binary_search_by_key(at, |it| it.base_offset)
+            .is_ok()
     };
-    let has_log = dir.segments.iter().any(|it| it.base_offset == base);
-    !has_log && dir.files.iter().any(is_snapshot)
+    let live = dir
+        .files
+        .iter()
+        .filter(|it| it.parsed.state == FileState::Live);
+    let snapshots = live.filter_map(|file| {
+        if let LogFileKind::ProducerSnapshot(at) = file.parsed.kind {
+            Some(at)
+        } else {
+            None
+        }
+    });
+    snapshots.filter(|at| !has_log(at)).collect()
 }
 
 /// Where segments begin, or began, by all files that tell.

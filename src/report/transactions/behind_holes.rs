@@ -120,9 +120,7 @@ impl TransactionFold {
         *self = Self::on_top_of(rows, offset).with_high_watermark(before.high_watermark);
         let mut ended = Vec::new();
         for transaction in before.all_open() {
-            let number = self.manager.producer_number(transaction.producer_id);
-            let slot = number.and_then(|number| self.slot_of.get(number)).copied();
-            let slot = slot.and_then(|slot| self.slots.get_mut(slot as usize));
+            let slot = self.known_slot(transaction.producer_id);
             let is_same = |slot: &&mut super::Slot| {
                 slot.is_open && slot.transaction.first_offset == transaction.first_offset
             };

@@ -264,11 +264,16 @@ impl TransactionFold {
     #[cold]
     fn pass_unreadable_marker(&mut self, header: &RecordBatchHeader) {
         self.holes.unreadable(header.base_offset());
-        let number = self.manager.producer_number(header.producer_id());
-        let slot = number.and_then(|number| self.slot_of.get(number)).copied();
-        if let Some(slot) = slot.and_then(|slot| self.slots.get_mut(slot as usize)) {
+        if let Some(slot) = self.known_slot(header.producer_id()) {
             slot.has_unreadable_marker = slot.is_open;
         }
+    }
+
+    /// The slot of a producer, if it has one.
+    fn known_slot(&mut self, producer_id: i64) -> Option<&mut Slot> {
+        let number = self.manager.producer_number(producer_id)?;
+        let slot = *self.slot_of.get(number)?;
+        self.slots.get_mut(slot as usize)
     }
 
     /// Passes a batch on to the state; `None` if it would stop a broker.

@@ -4,7 +4,7 @@
 use super::last_copies::set_aside;
 use super::log_dir::{folder_above, stopped_cleanly};
 use super::mapped_file::MappedFile;
-use super::orphan_files::{has_swap, is_still_orphan, orphan_indexes};
+use super::orphan_files::{has_swap, lowest_still_orphan, orphan_indexes};
 use super::partition_dir::{FileEntry, PartitionDir};
 use super::{Error, Io};
 use crate::format::file_name::{FileState, LogDirFileName, LogFileKind};
@@ -57,8 +57,12 @@ pub fn lost_front(
     let first_epoch = first_epoch_start(dir, io)?;
     let index = first_orphan(dir, front).filter(|_| first_epoch != Some(front));
     let by_index = index.map(|(base, _)| base.max(start)).filter(is_lost);
-    let by_epochs = start_by_leader_epochs(dir, start, io)?.filter(is_lost);
-    let by_epochs = by_epochs.filter(|_| !may_be_tiered(dir, log_start));
+    // Of a tiered log nothing is waited for: it begins like this for good.
+    let by_epochs = if may_be_tiered(dir, log_start) {
+        None
+    } else {
+        start_by_leader_epochs(dir, start, io)?.filter(is_lost)
+    };
     let is_set_aside = || set_aside(dir).any(|(base, _)| base < front);
     Ok(by_epochs.or(by_index).map(|first_offset| LostFront {
         first_offset,
@@ -87,18 +91,8 @@ fn start_by_leader_epochs(dir: &PartitionDir, start: i64, io: Io) -> Result<Opti
 
 /// The first index below an offset whose `.log` is not there, and was not about to be.
 fn first_orphan(dir: &PartitionDir, below: i64) -> Option<(i64, &FileEntry)> {
-    let mut orphans: Vec<_> = orphan_indexes(dir, |base| has_swap(dir, base))
-        .filter(|(base, _)| *base < below)
-        .collect();
-    // A broker may be renaming them.
-    let mut settling = dir.settling();
-    loop {
-        orphans.retain(|(base, file)| is_still_orphan(dir, *base, file));
-        if orphans.is_empty() || !settling.wait() {
-            break;
-        }
-    }
-    orphans.into_iter().min_by_key(|(base, _)| *base)
+    let orphans = orphan_indexes(dir, |base| has_swap(dir, base));
+    lowest_still_orphan(dir, orphans.filter(|(base, _)| *base < below))
 }
 
 /// Whether the front of a log may lie in remote storage: a tiered log always has a checkpointed

@@ -42,6 +42,20 @@ pub fn is_still_orphan(dir: &PartitionDir, base: i64, file: &FileEntry) -> bool 
     dir.file_path(file).exists() && !log.is_file()
 }
 
+/// Of these orphans the one with the lowest base offset that stays one, once a broker has got on
+/// that may be renaming them.
+pub fn lowest_still_orphan<'d>(
+    dir: &'d PartitionDir,
+    orphans: impl Iterator<Item = (i64, &'d FileEntry)>,
+) -> Option<(i64, &'d FileEntry)> {
+    let mut orphans: Vec<_> = orphans.collect();
+    dir.settling().persists(|| {
+        orphans.retain(|(base, file)| is_still_orphan(dir, *base, file));
+        !orphans.is_empty()
+    });
+    orphans.into_iter().min_by_key(|(base, _)| *base)
+}
+
 fn index_base(file: &FileEntry) -> Option<i64> {
     match (&file.parsed.kind, file.parsed.state) {
         (

@@ -342,27 +342,24 @@ impl PartitionDir {
     /// nobody works in a directory as it would be.
     #[must_use]
     pub fn settling(&self) -> Settling {
-        if let Some(from) = &self.placed_from {
-            return from.settling();
-        }
-        if !self.is_on_disk() || stopped_cleanly(&self.path) == Some(true) {
-            return Settling::default();
-        }
-        let last = self.segments.last().and_then(|last| self.file(last.log));
-        let last = last.map(|last| self.file_path(last));
-        Settling::of(last.into_iter().chain([self.path.clone()]))
+        let dir = self.listed();
+        let last = dir.segments.last().and_then(|last| dir.file(last.log));
+        let last = last.map(|last| dir.file_path(last));
+        dir.settling_at(last.into_iter().chain([dir.path.clone()]))
     }
 
     /// For looks again at one file. Of a directory as it would be there is nothing to wait for.
     #[must_use]
     pub fn settling_of(&self, entry: &FileEntry) -> Settling {
-        if let Some(from) = &self.placed_from {
-            return from.settling_of(entry);
-        }
+        let dir = self.listed();
+        dir.settling_at([dir.file_path(entry)])
+    }
+
+    fn settling_at(&self, paths: impl IntoIterator<Item = PathBuf>) -> Settling {
         if !self.is_on_disk() || stopped_cleanly(&self.path) == Some(true) {
             return Settling::default();
         }
-        Settling::of([self.file_path(entry)])
+        Settling::of(paths)
     }
 
     /// An error if a file was truncated since [`PartitionDir::hold`]: what was read of it, and of

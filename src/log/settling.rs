@@ -59,6 +59,18 @@ impl Settling {
         true
     }
 
+    /// Whether something is wrong still, once they have been waited for.
+    pub fn persists(&mut self, mut is_wrong: impl FnMut() -> bool) -> bool {
+        loop {
+            if !is_wrong() {
+                return false;
+            }
+            if !self.wait() {
+                return true;
+            }
+        }
+    }
+
     /// Whether one of them was written to lately. A time ahead of the clock, of another machine's
     /// or from the future of a copy, tells only whether it moves.
     fn may_change(&mut self, waited: Duration) -> bool {

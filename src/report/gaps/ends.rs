@@ -113,19 +113,10 @@ pub(super) fn lost_log(
 /// Whether indexes without their `.log` are there and stay.
 fn has_orphans(dir: &PartitionDir, witnesses: Witnesses<'_>, offsets: &Range<i64>) -> bool {
     // A broker may be renaming them.
-    let is_there = || {
+    dir.settling().persists(|| {
         let mut orphans = witnesses.orphans(offsets);
         orphans.any(|(base, file)| is_still_orphan(dir, base, file))
-    };
-    let mut settling = dir.settling();
-    loop {
-        if !is_there() {
-            return false;
-        }
-        if !settling.wait() {
-            return true;
-        }
-    }
+    })
 }
 
 impl Offsets<'_> {
@@ -268,10 +259,7 @@ impl Offsets<'_> {
             .max_by_key(|(at, _)| *at);
         if let Some((at, file)) = snapshot {
             // A broker that truncates deletes it after it has cut the log.
-            let mut settling = dir.settling();
-            let is_there = || dir.file_path(file).exists();
-            while is_there() && settling.wait() {}
-            if is_there() {
+            if dir.settling().persists(|| dir.file_path(file).exists()) {
                 return Ok(Witness::of_file(file).map(|witness| (witness, at - 1)));
             }
         }

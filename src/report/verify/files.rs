@@ -238,8 +238,7 @@ fn check_segment_files(
     let is_unlisted =
         |index: &&(Option<usize>, LogFileKind)| index.0.is_none() && !is_told(&index.1);
     for (_, kind) in indexes.iter().filter(is_unlisted) {
-        while is_missing_now(kind) && settling.wait() {}
-        if !is_missing_now(kind) {
+        if !settling.persists(|| is_missing_now(kind)) {
             continue;
         }
         let context = IndexContext {

@@ -8,7 +8,7 @@ use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::last_copies::{AfterStart, LostReason, last_copies, set_aside};
 use crate::log::lost_front::{self, LostFront};
 use crate::log::offset_ranges::OffsetRanges;
-use crate::log::orphan_files::{is_still_orphan, orphan_indexes};
+use crate::log::orphan_files::{lowest_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
 
@@ -175,16 +175,8 @@ fn lost_end(around: Around<'_>) -> Option<Finding> {
         ..
     } = around;
     let is_behind = |(base, _): &(i64, &FileEntry)| *base >= log_end;
-    let mut orphans: Vec<_> = orphan_indexes(dir, |_| false).filter(is_behind).collect();
-    // A broker may be renaming them.
-    let mut settling = dir.settling();
-    loop {
-        orphans.retain(|(base, file)| is_still_orphan(dir, *base, file));
-        if orphans.is_empty() || !settling.wait() {
-            break;
-        }
-    }
-    let (base, file) = orphans.into_iter().min_by_key(|(base, _)| *base)?;
+    let orphans = orphan_indexes(dir, |_| false).filter(is_behind);
+    let (base, file) = lowest_still_orphan(dir, orphans)?;
     Some(Finding {
         broker_action: format!(
             "any start deletes its indexes and ends the log at {log_end}: a leader gives the \

@@ -201,14 +201,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     /// (`LocalLog.truncateFullyAndStartAt`).
     fn stays_empty(&self) -> bool {
         let mut settling = self.dir.settling();
-        loop {
-            if self.dir.has_changed() {
-                return false;
-            }
-            if !settling.wait() {
-                return true;
-            }
-        }
+        settling.persists(|| !self.dir.has_changed())
     }
 
     fn is_vanished(&self, finding: &Finding) -> bool {

@@ -40,8 +40,10 @@ pub fn case_dirs(root: &Path) -> Vec<PathBuf> {
 /// recovery left them that stopped.
 pub fn is_left_closed(scenario: &Value, result: &Value) -> bool {
     let steps = scenario["steps"].as_array().unwrap().iter();
-    let mut results = steps.zip(result["steps"].as_array().unwrap());
-    results.any(|(step, result)| step.get("reopen").is_some() && result["verdict"] == "rejected")
+    let results = steps.zip(result["steps"].as_array().unwrap());
+    let mut reopened = results.filter(|(step, _)| step.get("reopen").is_some());
+    let last = reopened.next_back();
+    last.is_some_and(|(_, result)| result["verdict"] == "rejected")
 }
 
 /// Bytes that wait to be written: none, some batches, and more than most cases have.

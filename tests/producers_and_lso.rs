@@ -34,7 +34,7 @@ use kseg::log::partition_walk::walk_partition;
 use kseg::report::lso::{LsoRow, lso};
 use kseg::report::partition_state::{StateOptions, load_partition_state};
 use kseg::report::producers::{ProducerRow, producers};
-use kseg::state::Expiration;
+use kseg::state::{Expiration, KnownProducer};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -94,6 +94,7 @@ fn minus_one<T: Into<i64>>(value: Option<T>) -> i64 {
 
 /// What describeProducers tells of a producer.
 fn described(row: &ProducerRow) -> Value {
+    let row = &row.known;
     serde_json::json!({
         "producerId": row.producer_id,
         "producerEpoch": minus_one(row.producer_epoch),
@@ -106,6 +107,7 @@ fn described(row: &ProducerRow) -> Value {
 
 /// What a case's `activeProducers` tells of a producer.
 fn active(row: &ProducerRow) -> Value {
+    let row = &row.known;
     serde_json::json!({
         "producerId": row.producer_id,
         "producerEpoch": minus_one(row.producer_epoch),
@@ -187,7 +189,7 @@ fn fixtures_answer_as_the_live_broker_did() {
 fn what_has_no_sequence_is_null() {
     let partition = root().join("fixtures/s10-kafka-0.11.0.3/data/tx-1");
     let rows = producer_rows(&partition, StateOptions::default());
-    let marker = rows.iter().find(|row| row.producer_id == 7).unwrap();
+    let marker = rows.iter().find(|row| row.known.producer_id == 7).unwrap();
     let marker = serde_json::to_value(marker).unwrap();
     for key in ["firstSequence", "lastSequence"] {
         assert_eq!(marker[key], Value::Null, "{key}");
@@ -204,9 +206,10 @@ fn what_has_no_sequence_is_null() {
     // Of no data a snapshot keeps no batch at all.
     let partition = root().join("fixtures/s02-txn-tv2/data/tx-0");
     let rows = producer_rows(&partition, StateOptions::default());
-    let without_data: Vec<&ProducerRow> = rows
+    let without_data: Vec<&KnownProducer> = rows
         .iter()
-        .filter(|row| row.batch_metadata.is_empty())
+        .map(|row| &row.known)
+        .filter(|known| known.batch_metadata.is_empty())
         .collect();
     assert!(!without_data.is_empty());
     for row in without_data {
@@ -566,6 +569,7 @@ fn cases() -> impl Iterator<Item = Case> {
 
 /// A producer as `expected.json` of an incident writes it.
 fn incident_producer(row: &ProducerRow) -> Value {
+    let row = &row.known;
     serde_json::json!({
         "producerId": row.producer_id,
         "producerEpoch": minus_one(row.producer_epoch),

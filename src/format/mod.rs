@@ -38,6 +38,7 @@ mod sentinel;
 pub(crate) mod text;
 
 pub use index_rows::{IndexEntry, IndexRows};
+pub(crate) use sentinel::known;
 pub use sentinel::{
     NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP,
 };

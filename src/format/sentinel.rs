@@ -10,3 +10,8 @@ pub const NO_SEQUENCE: i32 = -1;
 pub const NO_TIMESTAMP: i64 = -1;
 /// No partition leader epoch; clients send it, and magic 0 and 1 have no room for one.
 pub const NO_PARTITION_LEADER_EPOCH: i32 = -1;
+
+/// `None` in place of one of these marks, for answers.
+pub(crate) fn known<T: PartialEq>(value: T, missing: T) -> Option<T> {
+    (value != missing).then_some(value)
+}

@@ -7,7 +7,7 @@
 //! | question | module |
 //! |---|---|
 //! | may this batch be appended | [`append_check`], with the checks of one producer in [`producer_append_info`] |
-//! | what is known of each producer | [`producer_state_manager`], [`producer_state_entry`] |
+//! | what is known of each producer | [`producer_state_manager`], [`producer_state_entry`]; as answers give it [`known_producer`] |
 //! | which order has a snapshot | [`java_hash_map`] |
 //! | which transactions are open, which rows go into `.txnindex` | [`transactions`] |
 //! | where do the high watermark and the last stable offset stand | [`last_stable_offset`] |
@@ -25,6 +25,7 @@ pub mod follower_truncation;
 pub mod java_hash_map;
 mod java_tree_bin;
 pub mod kafka_error;
+pub mod known_producer;
 pub mod last_stable_offset;
 pub mod leader_epochs;
 pub mod log_offset_metadata;
@@ -45,6 +46,7 @@ pub use append_origin::{AppendOrigin, TransactionVersion};
 pub use follower_truncation::{FollowerTruncation, ReplicaLog, truncate_follower};
 pub use java_hash_map::JavaHashMap;
 pub use kafka_error::KafkaError;
+pub use known_producer::{KnownBatch, KnownProducer};
 pub use last_stable_offset::{LogOffsets, StableOffsets};
 pub use leader_epochs::{EpochEndOffset, LeaderEpochs, NegativeEpochEntry};
 pub use log_offset_metadata::LogOffsetMetadata;

@@ -1,6 +1,6 @@
 //! How the row of a start is made: out of the directory, the log that was loaded, and the trace.
 
-use super::known::{Aborted, LeaderEpoch, Producer};
+use super::known::{Aborted, LeaderEpoch};
 use super::row::{FileSize, Losses, RecoverRow, RecoveredSegmentRow, Segment, Start, Work};
 use crate::append::error::Error;
 use crate::append::load_trace::LoadTrace;
@@ -10,6 +10,7 @@ use crate::format::file_name::LogFileKind;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Overlay;
 use crate::log::partition_dir::PartitionDir;
+use crate::state::KnownProducer;
 
 impl RecoverRow {
     pub(super) fn new(
@@ -82,7 +83,7 @@ impl RecoverRow {
         };
         self.segments = log.log.segments.iter().map(segment).collect();
         let producers = log.producer_state().active_producers();
-        self.producers = producers.map(Producer::from).collect();
+        self.producers = producers.map(KnownProducer::from).collect();
         self.producers.sort_by_key(|producer| producer.producer_id);
         let start = offsets.log_start_offset();
         let rows = log.collect_aborted_transactions(start, i64::MAX)?;

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::gone::GoneOffsets;
-use super::known::{Aborted, LeaderEpoch, Producer};
+use super::known::{Aborted, LeaderEpoch};
 use crate::append::error::NO_EXCEPTION;
 use crate::log::broker_start::StartObstacle;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Change;
+use crate::state::KnownProducer;
 
 /// How a broker starts: by `.kafka_cleanshutdown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -99,7 +100,7 @@ pub struct RecoverRow {
     /// Snapshots that are not readable, and are deleted.
     pub snapshots_corrupt: Vec<i64>,
     /// The producers the broker knows afterwards, by id.
-    pub producers: Vec<Producer>,
+    pub producers: Vec<KnownProducer>,
     /// Aborted transactions by the `.txnindex` files afterwards.
     pub aborted_transactions: Vec<Aborted>,
     /// Leader epochs afterwards.

@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::cursor::Head;
 use crate::format::record_batch::RecordBatchHeader;
-use crate::format::{NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE};
+use crate::format::{
+    NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, known,
+};
 use crate::log::Error;
 use crate::log::batches::Entry;
 use crate::log::damage::Damage;
@@ -145,10 +147,6 @@ impl BatchPlaceRow {
         self.records
             .map_or(1, |records| u64::try_from(records).unwrap_or(0))
     }
-}
-
-fn known<T: PartialEq>(value: T, none: T) -> Option<T> {
-    (value != none).then_some(value)
 }
 
 impl DamageRow {

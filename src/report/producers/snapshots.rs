@@ -5,8 +5,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::known;
-use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP};
+use crate::format::{NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, known};
 use crate::log::Error;
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::known;
-use crate::format::NO_TIMESTAMP;
+use crate::format::{NO_TIMESTAMP, known};
 use crate::log::Error;
 use crate::log::partition_dir::PartitionDir;
 use crate::report::partition_state::{PartitionState, StateOptions, read_snapshot, snapshot_files};

@@ -10,9 +10,9 @@ mod transaction;
 
 use holes::Holes;
 
-use crate::format::NO_TIMESTAMP;
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::record_batch::RecordBatchHeader;
+use crate::format::{NO_TIMESTAMP, known};
 use crate::log::Error;
 use crate::log::batches::{Batch, Entry};
 use crate::log::partition_walk::SegmentAt;
@@ -31,7 +31,7 @@ const MAX_MISSING_MARKERS: usize = 100;
 const NO_SLOT: u32 = u32::MAX;
 
 pub(super) fn known_time(timestamp: i64) -> Option<i64> {
-    Some(timestamp).filter(|it| *it != NO_TIMESTAMP)
+    known(timestamp, NO_TIMESTAMP)
 }
 
 /// Of a batch without a marker: whether it has a control record all the same, one that cannot be

@@ -345,6 +345,7 @@ fn print_snapshot(row: &SnapshotRow, context: &mut Context) -> anyhow::Result<()
 }
 
 fn producer_cells(row: &ProducerRow) -> Vec<String> {
+    let row = &row.known;
     vec![
         row.producer_id.to_string(),
         optional(row.producer_epoch),

@@ -96,20 +96,21 @@ pub(super) fn decode_entries<T>(
     decode_entry: impl Fn(&Line<'_>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
     let mut lines = Lines::new(structure, bytes)?;
-    let Some(version) = lines.next() else {
+    let Some(version) = lines.next_line()? else {
         return Ok(Vec::new());
     };
     let found: i32 = version.number("version", version.text)?;
     if found != VERSION {
         return Err(version.error("version", unexpected(found, VERSION)));
     }
-    let Some(count) = lines.next() else {
+    let Some(count) = lines.next_line()? else {
         return Ok(Vec::new());
     };
     let expected: i32 = count.number("entry count", count.text)?;
-    let entries = lines
-        .map(|line| decode_entry(&line))
-        .collect::<Result<Vec<T>, _>>()?;
+    let mut entries = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        entries.push(decode_entry(&line)?);
+    }
     if usize::try_from(expected) != Ok(entries.len()) {
         return Err(count.error("entry count", unexpected(expected, entries.len())));
     }

@@ -141,6 +141,25 @@ mod tests {
 
     /// What stops a broker is an id that does not parse; a line without one is an `IOException`
     /// (`String.split` leaves out an empty last piece).
+    /// As Kafka 4.3.1 takes them.
+    #[test]
+    fn what_stands_behind_the_second_line_is_not_read() {
+        let with = |more: &[u8]| {
+            let text = b"version: 0\ntopic_id: jeUSX3tUTbSrwaIOS8yOWg";
+            PartitionMetadata::decode(&[text, more].concat())
+        };
+        assert!(with(b"\n\xcc").is_ok());
+        assert!(with(b"\r\xe2\x82").is_ok());
+        let caught = with(b"\xcc").unwrap_err();
+        assert_eq!(PartitionMetadata::uncaught(&caught), None);
+        assert!(with(b"\n\xff").is_err());
+        let uncaught = with(b"%\n\xcc").unwrap_err();
+        assert_eq!(
+            PartitionMetadata::uncaught(&uncaught),
+            Some("IllegalArgumentException")
+        );
+    }
+
     #[test]
     fn a_line_without_an_id_is_caught() {
         let uncaught = |text: &str| PartitionMetadata::uncaught(&decode(text).unwrap_err());

@@ -61,10 +61,15 @@ pub(super) fn is_space(c: char) -> bool {
 }
 
 /// The lines of a UTF-8 text; each ends at `\n`, `\r` or `\r\n`, the last one also at the end.
+///
+/// A character that the file cuts short is met by who reads on to it: Java's decoder
+/// (`StreamDecoder`) waits for the rest of it, and hands out what comes before.
 #[derive(Clone, Debug)]
 pub(super) struct Lines<'a> {
     structure: &'static str,
     text: &'a str,
+    /// Whether the first bytes of a character stand behind the text.
+    is_cut: bool,
     number: u64,
     position: usize,
 }
@@ -72,13 +77,20 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// The lines of `bytes`, which errors call `structure`.
     pub(super) fn new(structure: &'static str, bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            let kind = DecodeErrorKind::Text("these bytes are no UTF-8".to_owned());
-            DecodeError::new(structure, "text", error.valid_up_to() as u64, kind)
-        })?;
+        let (text, is_cut) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text, false),
+            Err(error) => {
+                let (valid, rest) = bytes.split_at(error.valid_up_to());
+                // Of a surrogate Java's decoder looks at all three bytes, this one at two.
+                let is_cut = error.error_len().is_none() || matches!(rest, [0xed, 0xa0..=0xbf]);
+                let text = std::str::from_utf8(valid).ok().filter(|_| is_cut);
+                (text.ok_or_else(|| no_utf8(structure, valid.len()))?, true)
+            }
+        };
         Ok(Self {
             structure,
             text,
+            is_cut,
             number: 0,
             position: 0,
         })
@@ -88,22 +100,23 @@ impl<'a> Lines<'a> {
     pub(super) fn required(&mut self, field: &'static str) -> Result<Line<'a>, DecodeError> {
         let end = self.text.len() as u64;
         let structure = self.structure;
-        self.next().ok_or_else(|| {
+        self.next_line()?.ok_or_else(|| {
             let kind = DecodeErrorKind::Text(ENDS_BEFORE.to_owned());
             DecodeError::new(structure, field, end, kind)
         })
     }
-}
 
-impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
-
-    fn next(&mut self) -> Option<Line<'a>> {
-        let rest = self.text.get(self.position..)?;
-        if rest.is_empty() {
-            return None;
+    /// The next line, if there is one; an error if it reaches bytes that are no text.
+    pub(super) fn next_line(&mut self) -> Result<Option<Line<'a>>, DecodeError> {
+        let rest = self.text.get(self.position..).unwrap_or_default();
+        let line_end = rest.find(['\n', '\r']);
+        if self.is_cut && line_end.is_none() {
+            return Err(no_utf8(self.structure, self.text.len()));
         }
-        let length = rest.find(['\n', '\r']).unwrap_or(rest.len());
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let length = line_end.unwrap_or(rest.len());
         let (text, end) = rest.split_at(length);
         let end_size = if end.starts_with("\r\n") { 2 } else { 1 };
         self.number += 1;
@@ -114,8 +127,13 @@ impl<'a> Iterator for Lines<'a> {
             text,
         };
         self.position = self.position.saturating_add(length + end_size);
-        Some(line)
+        Ok(Some(line))
     }
+}
+
+fn no_utf8(structure: &'static str, position: usize) -> DecodeError {
+    let kind = DecodeErrorKind::Text("these bytes are no UTF-8".to_owned());
+    DecodeError::new(structure, "text", position as u64, kind)
 }
 
 #[cfg(test)]
@@ -123,8 +141,8 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<(u64, u64, &str)> {
-        Lines::new("text", text.as_bytes())
-            .unwrap()
+        let mut lines = Lines::new("text", text.as_bytes()).unwrap();
+        std::iter::from_fn(|| lines.next_line().unwrap())
             .map(|line| (line.number, line.position, line.text))
             .collect()
     }
@@ -162,5 +180,23 @@ mod tests {
     fn bytes_that_are_no_utf8_are_refused() {
         let error = Lines::new("text", b"ab\xff").unwrap_err();
         assert_eq!(error.position, 2);
+    }
+
+    #[test]
+    fn a_character_cut_short_is_met_by_who_reads_on_to_it() {
+        for cut in [&b"\xcc"[..], b"\xe2\x82", b"\xed\xa0", b"\xf0\x9f\x98"] {
+            let bytes = [b"a\nb", cut].concat();
+            let mut lines = Lines::new("text", &bytes).unwrap();
+            assert_eq!(lines.next_line().unwrap().unwrap().text, "a");
+            assert_eq!(lines.next_line().unwrap_err().position, 3, "{cut:x?}");
+            let bytes = [b"a\n", cut].concat();
+            let mut lines = Lines::new("text", &bytes).unwrap();
+            assert_eq!(lines.required("word").unwrap().text, "a");
+            assert_eq!(lines.next_line().unwrap_err().position, 2, "{cut:x?}");
+        }
+        for broken in [&b"\xc0"[..], b"\xe0\x80", b"\xed\xa0\x80", b"\xf5"] {
+            let bytes = [b"a\n", broken].concat();
+            assert_eq!(Lines::new("text", &bytes).unwrap_err().position, 2);
+        }
     }
 }

@@ -174,7 +174,7 @@ fn compression(bytes: &[u8]) {
 
 fn control_record(bytes: &[u8]) {
     check(ControlRecordType::decode_key(bytes), bytes);
-    check(EndTransactionMarker::decode_batch(bytes), bytes);
+    check(EndTransactionMarker::decode_batch(bytes, 1), bytes);
     let (key, value) = bytes.split_at(bytes.len().min(4));
     for (key, value) in [
         (Some(key), Some(value)),

@@ -12,6 +12,16 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+#[path = "common/random_damage.rs"]
+mod random_damage;
+#[path = "common/segments.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program compiles all of this and uses a part"
+)]
+mod segments;
+
 mod common;
 
 use std::env;
@@ -24,219 +34,8 @@ use common::partitions::{partitions_below, root};
 use common::started::{Case, compare};
 use kseg::append::dry_run::row::Start;
 use kseg::log::partition_dir::PartitionDir;
+use random_damage::{Random, base_offsets};
 use serde_json::{Value, json};
-
-/// A small generator whose numbers are the same everywhere (`xorshift64*`).
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, case: u64) -> Self {
-        let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (case + 1).wrapping_mul(0xbf58_476d);
-        Self(mixed | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() >> 11).unwrap() % end.max(1)
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
-}
-
-impl Case {
-    /// Names of the files, sorted.
-    fn files(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.dir).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    fn bases(&self) -> Vec<i64> {
-        let files = self.files();
-        let logs = files.iter().filter_map(|name| name.strip_suffix(".log"));
-        logs.filter_map(|base| base.parse().ok()).collect()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
-    }
-
-    fn damage(&mut self, random: &mut Random) {
-        let files = self.files();
-        let pick = |random: &mut Random, suffix: &str| -> Option<String> {
-            let fitting: Vec<&String> = files.iter().filter(|it| it.ends_with(suffix)).collect();
-            (!fitting.is_empty()).then(|| (*random.pick(&fitting)).clone())
-        };
-        let suffix = *random.pick(&[
-            ".log",
-            ".log",
-            ".log",
-            ".log",
-            ".index",
-            ".index",
-            ".timeindex",
-            ".txnindex",
-            ".txnindex",
-            ".snapshot",
-            ".snapshot",
-            ".snapshot",
-            "checkpoint",
-            "metadata",
-            "segment",
-            "segment",
-            "all",
-        ]);
-        match suffix {
-            "segment" => self.move_segment(random),
-            "all" => {
-                let suffix = *random.pick(&[".snapshot", ".txnindex", ".index", ".timeindex"]);
-                for name in files.iter().filter(|name| name.ends_with(suffix)) {
-                    fs::remove_file(self.path(name)).unwrap();
-                }
-                self.what.push(format!("no {suffix}"));
-            }
-            _ => {
-                let Some(name) = pick(random, suffix) else {
-                    return;
-                };
-                self.change_file(&name, random);
-            }
-        }
-    }
-
-    fn change_file(&mut self, name: &str, random: &mut Random) {
-        let path = self.path(name);
-        let mut bytes = fs::read(&path).unwrap();
-        let size = bytes.len();
-        let what = match random.below(10) {
-            0 | 1 => {
-                bytes.truncate(random.below(size + 1));
-                format!("cut to {}", bytes.len())
-            }
-            2 | 3 if size > 0 => {
-                let at = random.below(size);
-                bytes[at] ^= 1 << random.below(8);
-                format!("flip in byte {at}")
-            }
-            4 if size > 0 => {
-                let at = random.below(size);
-                bytes[at..].fill(0);
-                format!("zeros from {at}")
-            }
-            5 => {
-                let more = *random.pick(&[1, 3, 8, 12, 17, 18, 40, 200]);
-                bytes.resize(size + more, 0);
-                format!("{more} zeros more")
-            }
-            6 => {
-                let more = *random.pick(&[3, 8, 12, 34, 70]);
-                bytes.extend((0..more).map(|_| u8::try_from(random.below(256)).unwrap()));
-                format!("{more} bytes more")
-            }
-            7 => {
-                fs::remove_file(&path).unwrap();
-                self.what.push(format!("{name} removed"));
-                return;
-            }
-            8 if name.ends_with(".log") && size > 61 => {
-                far_offsets(&mut bytes, random);
-                "offsets far apart".to_owned()
-            }
-            9 if name.ends_with(".log") && size > 61 => {
-                let at = random.below(size / 2);
-                let copy = bytes[at..(at + 100).min(size)].to_vec();
-                bytes.extend(copy);
-                "a piece again at the end".to_owned()
-            }
-            _ if name.ends_with(".snapshot") => {
-                let to = format!("{:020}.snapshot", random.below(200));
-                fs::rename(&path, self.path(&to)).unwrap();
-                self.what.push(format!("{name} renamed to {to}"));
-                return;
-            }
-            _ if name.ends_with("checkpoint") => {
-                let lines = [
-                    "0\n2\n0 0\n1 5\n",
-                    "0\n1\n0 0\n1 5\n",
-                    "1\n0\n",
-                    "0\n1\n3 7\n",
-                    "x",
-                ];
-                bytes = random.pick(&lines).as_bytes().to_vec();
-                "other lines".to_owned()
-            }
-            _ => return,
-        };
-        fs::write(&path, bytes).unwrap();
-        self.what.push(format!("{name}: {what}"));
-    }
-
-    /// All files of a segment get a suffix, or go; or copies of them get one.
-    fn move_segment(&mut self, random: &mut Random) {
-        let bases = self.bases();
-        if bases.is_empty() {
-            return;
-        }
-        let base = *random.pick(&bases);
-        let suffix = *random.pick(&["", ".deleted", ".cleaned", ".swap", ".swap"]);
-        let copies = random.one_in(2);
-        for ending in ["log", "index", "timeindex", "txnindex"] {
-            let from = self.path(&format!("{base:020}.{ending}"));
-            if !from.exists() {
-                continue;
-            }
-            if suffix.is_empty() {
-                fs::remove_file(&from).unwrap();
-                continue;
-            }
-            let to = self.path(&format!("{base:020}.{ending}{suffix}"));
-            fs::copy(&from, &to).unwrap();
-            if !copies {
-                fs::remove_file(&from).unwrap();
-            }
-        }
-        self.what
-            .push(format!("segment {base} as {suffix:?}, copied {copies}"));
-    }
-}
-
-/// Moves the offsets of the last batches, or of one in the middle, out of reach of the index. No
-/// checksum covers them.
-fn far_offsets(bytes: &mut [u8], random: &mut Random) {
-    let mut starts = Vec::new();
-    let mut position = 0;
-    while let Some(length) = bytes.get(position + 8..position + 12) {
-        let length = i32::from_be_bytes(length.try_into().unwrap());
-        starts.push(position);
-        position += 12 + usize::try_from(length).unwrap_or(usize::MAX / 2);
-    }
-    let first = random.below(starts.len());
-    let last = if random.one_in(3) {
-        first + 1
-    } else {
-        starts.len()
-    };
-    for &start in starts.get(first..last).unwrap_or_default() {
-        let field = &mut bytes[start..start + 8];
-        let offset = i64::from_be_bytes(field.try_into().unwrap());
-        field.copy_from_slice(&(offset + 2_147_483_648).to_be_bytes());
-    }
-}
 
 fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -271,7 +70,7 @@ fn make_case(work: &Path, bases: &[PathBuf], seed: u64, number: u64) -> Case {
         interval: *random.pick(&[64, 256, 4096]),
         what: vec![base.display().to_string()],
     };
-    let segments = case.bases();
+    let segments = base_offsets(&case.dir);
     let some = |random: &mut Random| match random.below(4) {
         0 => segments.first().copied().unwrap_or(0),
         1 if !segments.is_empty() => *random.pick(&segments),
@@ -283,7 +82,8 @@ fn make_case(work: &Path, bases: &[PathBuf], seed: u64, number: u64) -> Case {
         case.log_start_offset = some(&mut random);
     }
     for _ in 0..random.below(4) {
-        case.damage(&mut random);
+        case.what
+            .extend(random_damage::damage(&case.dir, &mut random));
     }
     copy_dir(&case.dir, &case.kafka_dir);
     case

@@ -429,7 +429,7 @@ fn is_part_of(part: &Value, whole: &Value) -> bool {
 
 /// A control record: the first byte is the length of the key, then key and value.
 pub fn control_record(data: &[u8]) {
-    let _ = EndTransactionMarker::decode_batch(data);
+    let _ = EndTransactionMarker::decode_batch(data, 1);
     let Some((&key_size, rest)) = data.split_first() else {
         return;
     };

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::format::control_record::EndTransactionMarker;
 use crate::format::file_name::LogFileName;
 use crate::format::record_batch_builder::BuildError;
 use crate::log;
@@ -113,6 +114,18 @@ pub enum LoadError {
         position: u64,
         /// What is wrong with it.
         source: DecodeError,
+    },
+    /// Records that a broker looks at and that cannot be read.
+    #[error("{}: records of the batch at position {position} are not readable: {source}", path.display())]
+    Records {
+        /// The `.log`.
+        path: PathBuf,
+        /// Where the batch begins.
+        position: u64,
+        /// What is wrong with them.
+        source: DecodeError,
+        /// Simple name of the exception.
+        exception: &'static str,
     },
     /// A control record of a producer that ends no transaction
     /// (`EndTransactionMarker.ensureTransactionMarkerControlType`).
@@ -238,9 +251,11 @@ impl LoadError {
             Self::UnreadableHeader { .. }
             | Self::SegmentTooLarge { .. }
             | Self::TransactionIndexVersion { .. } => "KafkaException",
-            Self::Marker { .. } => "InvalidRecordException",
+            Self::Marker { source, .. } => {
+                EndTransactionMarker::uncaught(source).unwrap_or("InvalidRecordException")
+            }
             Self::CheckpointNumber { .. } => "NumberFormatException",
-            Self::Metadata { exception, .. } => exception,
+            Self::Metadata { exception, .. } | Self::Records { exception, .. } => exception,
             Self::NotAMarker { .. } | Self::NotSplit { .. } | Self::IndexTooLarge { .. } => {
                 "IllegalArgumentException"
             }

@@ -203,17 +203,6 @@ impl Files {
         }
     }
 
-    /// Takes the content of a file out of a dry run. On the disk it stays: a broker that is killed
-    /// leaves what it has not written over.
-    pub(super) fn empty(&self, path: &Path) {
-        if let Self::Overlay(overlay) = self {
-            let mut overlay = locked(overlay);
-            if let Some(id) = overlay.find(name(path)) {
-                overlay.set_len(id, 0);
-            }
-        }
-    }
-
     /// Makes the file, empty, if it is not there (`CheckpointFile` constructor).
     pub(super) fn create_if_absent(&self, path: &Path) -> Result<(), Error> {
         self.open(path).map(drop)

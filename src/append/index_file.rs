@@ -16,6 +16,16 @@ use crate::log::overlay::IndexKind;
 /// Entries that are written to the disk at once.
 const WRITTEN_AT_ONCE: usize = 512;
 
+/// Which entries of a file that is there count as it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// All of them.
+    AsItIs,
+    /// None: they are to be made anew. Their bytes stay until others are written over them, or the
+    /// file is cut.
+    ToBeRemade,
+}
+
 /// An open index file whose entries have `SIZE` bytes.
 #[derive(Debug)]
 pub(super) struct IndexFile<const SIZE: usize> {
@@ -34,7 +44,12 @@ pub(super) struct IndexFile<const SIZE: usize> {
 impl<const SIZE: usize> IndexFile<SIZE> {
     /// Opens the file, or makes it at its full length. Of a file that is there every whole entry
     /// counts, zeros too.
-    pub(super) fn open(files: &Files, path: &Path, max_index_size: i32) -> Result<Self, Error> {
+    pub(super) fn open(
+        files: &Files,
+        path: &Path,
+        max_index_size: i32,
+        opened: Opened,
+    ) -> Result<Self, Error> {
         let is_new = !files.exists(path);
         let file = files.open(path)?;
         let mut length = usize::try_from(file.len(path)?).unwrap_or(usize::MAX);
@@ -46,7 +61,7 @@ impl<const SIZE: usize> IndexFile<SIZE> {
             }
             length = room / SIZE * SIZE;
             file.set_len(path, length as u64)?;
-        } else {
+        } else if opened == Opened::AsItIs {
             let mut bytes = vec![0; length / SIZE * SIZE];
             file.read_exact_at(path, &mut bytes, 0)?;
             let (whole, _) = bytes.as_chunks::<SIZE>();

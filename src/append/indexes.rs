@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Error, Rejection};
 use super::files::{Files, RecoveredFrom};
-use super::index_file::IndexFile;
+use super::index_file::{IndexFile, Opened};
 use crate::format::NO_TIMESTAMP;
 use crate::format::offset_index::{self, OffsetIndexEntry, OffsetIndexFields};
 use crate::format::time_index::{self, TimeIndexEntry, TimeIndexFields};
@@ -53,10 +53,11 @@ impl OffsetIndex {
         path: &Path,
         base_offset: i64,
         max_index_size: i32,
+        opened: Opened,
     ) -> Result<Self, Error> {
         let mut index = Self {
             base_offset,
-            file: IndexFile::open(files, path, max_index_size)?,
+            file: IndexFile::open(files, path, max_index_size, opened)?,
             last_offset: base_offset,
         };
         index.last_offset = index.last_entry_offset();
@@ -168,10 +169,11 @@ impl TimeIndex {
         path: &Path,
         base_offset: i64,
         max_index_size: i32,
+        opened: Opened,
     ) -> Result<Self, Error> {
         let mut index = Self {
             base_offset,
-            file: IndexFile::open(files, path, max_index_size)?,
+            file: IndexFile::open(files, path, max_index_size, opened)?,
             last_entry: TimestampOffset {
                 timestamp: NO_TIMESTAMP,
                 offset: base_offset,
@@ -288,6 +290,7 @@ pub(super) trait Index: Sized {
         path: &Path,
         base_offset: i64,
         max_index_size: i32,
+        opened: Opened,
     ) -> Result<Self, Error>;
     fn rename(&mut self, path: &Path);
     fn reset(&mut self) -> Result<(), Error>;
@@ -304,8 +307,9 @@ macro_rules! index {
                 path: &Path,
                 base_offset: i64,
                 max_index_size: i32,
+                opened: Opened,
             ) -> Result<Self, Error> {
-                Self::open(files, path, base_offset, max_index_size)
+                Self::open(files, path, base_offset, max_index_size, opened)
             }
             fn rename(&mut self, path: &Path) {
                 self.file.rename(path);
@@ -369,12 +373,17 @@ impl<I: Index> LazyIndex<I> {
     }
 
     pub(super) fn get(&mut self) -> Result<&mut I, Error> {
+        self.opened(Opened::AsItIs)
+    }
+
+    fn opened(&mut self, opened: Opened) -> Result<&mut I, Error> {
         if self.index.is_none() {
             let index = I::open(
                 &self.files,
                 &self.path,
                 self.base_offset,
                 self.max_index_size,
+                opened,
             )?;
             self.is_put_away = false;
             return Ok(self.index.insert(index));
@@ -398,10 +407,7 @@ impl<I: Index> LazyIndex<I> {
 
     /// Empties it and gives it full room. What is in it is not read for that.
     pub(super) fn reset(&mut self) -> Result<(), Error> {
-        if self.index.is_none() {
-            self.files.empty(&self.path);
-        }
-        self.get()?.reset()
+        self.opened(Opened::ToBeRemade)?.reset()
     }
 
     /// Whether recovery has made and trimmed it, and nobody has used it since.

@@ -132,6 +132,8 @@ pub(super) enum SegmentFile {
     Log(i64),
     /// An index without a `.log`.
     Orphan(PathBuf),
+    /// One without a number. Kafka gets as far as to it.
+    NotANumber(PathBuf),
 }
 
 /// The files of the directory that make segments or belong to none, in the order of their names.
@@ -139,13 +141,17 @@ pub(super) fn segment_files(log: &LocalLog) -> Result<Vec<SegmentFile>, Error> {
     const INDEXES: [&str; 3] = [".index", ".timeindex", ".txnindex"];
     let mut found = Vec::new();
     for file in files(log)? {
-        if INDEXES.iter().any(|suffix| file.name.ends_with(suffix)) {
-            let base_offset = file.required_offset()?;
-            if !log.files.exists(&log_path(&log.dir, base_offset)) {
+        let is_index = INDEXES.iter().any(|suffix| file.name.ends_with(suffix));
+        if !is_index && !file.name.ends_with(".log") {
+            continue;
+        }
+        match file.offset() {
+            None => found.push(SegmentFile::NotANumber(file.path)),
+            Some(base_offset) if !is_index => found.push(SegmentFile::Log(base_offset)),
+            Some(base_offset) if !log.files.exists(&log_path(&log.dir, base_offset)) => {
                 found.push(SegmentFile::Orphan(file.path));
             }
-        } else if file.name.ends_with(".log") {
-            found.push(SegmentFile::Log(file.required_offset()?));
+            Some(_) => {}
         }
     }
     Ok(found)

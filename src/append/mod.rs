@@ -16,7 +16,7 @@
 //! | what is configured | [`config`] |
 //! | what of a batch is checked and changed | `analyze`, `validator` |
 //! | when is a segment full, when is it indexed | `segment`, `indexes` |
-//! | what happens at a start | `loader`, `leftovers`, `split` |
+//! | what happens at a start | `loader`, `leftovers`, `split`, `deep_records` |
 //! | what would happen at a start | [`dry_run`] |
 //! | a whole story in a file, as `kseg write` reads it | [`scenario`] |
 //!
@@ -24,6 +24,7 @@
 
 mod analyze;
 pub mod config;
+mod deep_records;
 pub mod dry_run;
 pub mod error;
 mod files;

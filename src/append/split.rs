@@ -2,6 +2,7 @@
 //!
 //! Decides `LocalLog.splitOverflowedSegment`, `LocalLog.replaceSegments`.
 
+use super::deep_records::base_offset;
 use super::error::{Error, LoadError};
 use super::load_trace::SPLIT;
 use super::local_log::{Background, LocalLog};
@@ -43,11 +44,11 @@ fn cut(
     let mut position = 0;
     while position < segment.size() {
         let mut first = None;
+        let path = segment.path().to_owned();
         segment.for_each_batch(position, u64::MAX, |batch| {
-            first = Some(batch.base_offset());
+            first = Some(base_offset(&path, batch)?);
             Ok(std::ops::ControlFlow::Break(()))
         })?;
-        let path = segment.path().to_owned();
         let Some(base_offset) = first else {
             return Err(LoadError::SplitEnd { path, position }.into());
         };

@@ -5,39 +5,52 @@
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
 
+use super::deep_records::marker_of;
 use super::error::{Error, LoadError};
 use super::files::Files;
 use super::local_log::LocalLog;
 use super::segment::segment_path;
-use crate::format::control_record::EndTransactionMarker;
-use crate::format::file_name::{FileState, LogFileKind, LogFileName};
+use crate::format::file_name::{LogFileKind, LogFileName};
 use crate::format::producer_snapshot::{self, ProducerSnapshot, ProducerSnapshotEntry};
-use crate::log::log_input_stream::StreamBatch;
 use crate::state::rebuild::{BatchVisitor, Rebuild};
 use crate::state::{ProducerSnapshotRow, ProducerStateLog, ProducerStateManager, SnapshotOffsets};
 
-/// The path of a snapshot.
-pub(super) fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
+/// The path that a snapshot is written to (`LogFileUtils.producerSnapshotFile`).
+fn snapshot_path(dir: &Path, offset: i64) -> PathBuf {
     segment_path(dir, LogFileKind::ProducerSnapshot(offset))
+}
+
+/// The path of a snapshot that is there. Kafka takes one under any name with its number
+/// (`SnapshotFile`), `5.snapshot` too.
+pub(super) fn find_snapshot(files: &Files, dir: &Path, offset: i64) -> Result<PathBuf, Error> {
+    let path = snapshot_path(dir, offset);
+    if files.exists(&path) {
+        return Ok(path);
+    }
+    let others = snapshots_by_name(files, dir)?;
+    let other = others.into_iter().find(|(it, _)| *it == offset);
+    Ok(other.map_or(path, |(_, path)| path))
 }
 
 /// The snapshots in a directory (`ProducerStateManager.listSnapshotFiles`).
 pub(super) fn list_snapshots(files: &Files, dir: &Path) -> Result<SnapshotOffsets, Error> {
-    let mut offsets = Vec::new();
-    let suffix = ".snapshot";
-    for name in files.list_with(dir, suffix)? {
-        let text = name.to_string_lossy();
-        let name = LogFileName::parse(&text);
-        if let LogFileKind::ProducerSnapshot(offset) = name.kind
-            && name.state == FileState::Live
-        {
-            offsets.push(offset);
-        } else if text.ends_with(suffix) {
-            let path = dir.join(&*text);
-            return Err(LoadError::FileName { path }.into());
-        }
-    }
-    Ok(offsets.into_iter().collect())
+    let snapshots = snapshots_by_name(files, dir)?.into_iter();
+    Ok(snapshots.map(|(offset, _)| offset).collect())
+}
+
+fn snapshots_by_name(files: &Files, dir: &Path) -> Result<Vec<(i64, PathBuf)>, Error> {
+    let names = files.list_with(dir, ".snapshot")?.into_iter();
+    names
+        .map(|name| {
+            let path = dir.join(&name);
+            let kind = LogFileName::parse(&name.to_string_lossy()).kind;
+            if let LogFileKind::ProducerSnapshot(offset) = kind {
+                Ok((offset, path))
+            } else {
+                Err(LoadError::FileName { path }.into())
+            }
+        })
+        .collect()
 }
 
 /// The rows of a snapshot; `None` if Kafka would take it for corrupt
@@ -47,7 +60,7 @@ pub(super) fn read_snapshot(
     dir: &Path,
     offset: i64,
 ) -> Result<Option<Vec<ProducerSnapshotRow>>, Error> {
-    let path = snapshot_path(dir, offset);
+    let path = find_snapshot(files, dir, offset)?;
     let bytes = files.view(&path)?;
     let bytes = bytes.read_all()?;
     let Ok(snapshot) = ProducerSnapshot::decode(&bytes) else {
@@ -97,33 +110,6 @@ pub(super) fn take_snapshot(
     }
 }
 
-/// What a control batch of a producer says, as far as the state asks
-/// (`ProducerAppendInfo.append`).
-pub(super) fn marker_of(
-    path: &Path,
-    batch: &StreamBatch<'_>,
-) -> Result<Option<EndTransactionMarker>, Error> {
-    let Some(batch) = batch.as_default() else {
-        return Ok(None);
-    };
-    let header = batch.header;
-    let has_record = header.attributes().is_control() && header.records_count() != 0;
-    if !has_record || !header.has_producer_id() {
-        return Ok(None);
-    }
-    let (path, position) = (path.to_owned(), batch.position);
-    match EndTransactionMarker::decode_batch(&batch.records()?) {
-        Ok(Some(marker)) => Ok(Some(marker)),
-        Ok(None) => Err(LoadError::NotAMarker { path, position }.into()),
-        Err(source) => Err(LoadError::Marker {
-            path,
-            position,
-            source,
-        }
-        .into()),
-    }
-}
-
 /// A log under rebuild.
 pub(super) struct StateFiles<'a> {
     pub(super) log: &'a mut LocalLog,
@@ -147,7 +133,7 @@ impl ProducerStateLog for StateFiles<'_> {
     }
 
     fn delete_snapshot(&mut self, offset: i64) -> Result<(), Error> {
-        let path = snapshot_path(&self.log.dir, offset);
+        let path = find_snapshot(&self.log.files, &self.log.dir, offset)?;
         let is_corrupt = self.log.trace.snapshots_corrupt.last() == Some(&offset);
         let Rebuild {
             log_start_offset,

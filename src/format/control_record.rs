@@ -82,25 +82,40 @@ impl EndTransactionMarker {
     /// Bytes of the value.
     pub const VALUE_SIZE: usize = 6;
 
+    /// Simple name of the exception with which Kafka stops at a marker that does not decode, where
+    /// it is another than `InvalidRecordException`: only that one is met by a recovery, which cuts
+    /// the segment behind the marker (`LogSegment.recover`).
+    #[must_use]
+    pub fn uncaught(error: &DecodeError) -> Option<&'static str> {
+        let is_null =
+            matches!(&error.kind, DecodeErrorKind::Unexpected { found, .. } if found == NULL);
+        if is_null {
+            Some("NullPointerException")
+        } else if error.structure == STRUCTURE
+            && matches!(error.kind, DecodeErrorKind::Truncated { .. })
+        {
+            Some("BufferUnderflowException")
+        } else {
+            None
+        }
+    }
+
     /// The marker in a control record, `None` if the record is another kind of control record
     /// (`EndTransactionMarker.deserialize`).
     ///
     /// # Errors
-    /// If key or value are cut short or carry a negative version.
+    /// If key or value are not there, are cut short or carry a negative version.
     pub fn decode(record: &Record<'_>) -> Result<Option<Self>, DecodeError> {
-        let control_type = ControlRecordType::decode_key(record.key.unwrap_or_default())?;
+        let key = record.key.ok_or_else(|| null("key"))?;
+        let control_type = ControlRecordType::decode_key(key)?;
         if control_type != ControlRecordType::ABORT && control_type != ControlRecordType::COMMIT {
             return Ok(None);
         }
-        let value = record.value.unwrap_or_default();
-        let Some((&[v0, v1, e0, e1, e2, e3], _)) = value.split_first_chunk::<6>() else {
-            return Err(truncated(
-                "end transaction marker",
-                Self::VALUE_SIZE as u64,
-                value,
-            ));
-        };
-        check_version("end transaction marker", i16::from_be_bytes([v0, v1]))?;
+        let value = record.value.ok_or_else(|| null("value"))?;
+        let cut = || truncated(STRUCTURE, Self::VALUE_SIZE as u64, value);
+        let &[v0, v1] = value.first_chunk::<2>().ok_or_else(cut)?;
+        check_version(STRUCTURE, i16::from_be_bytes([v0, v1]))?;
+        let &[_, _, e0, e1, e2, e3] = value.first_chunk::<6>().ok_or_else(cut)?;
         let coordinator_epoch = i32::from_be_bytes([e0, e1, e2, e3]);
         Ok(Some(Self {
             control_type,
@@ -108,22 +123,24 @@ impl EndTransactionMarker {
         }))
     }
 
-    /// The marker in the first record of a control batch, whose `records` area this is.
+    /// The marker in the first record of a control batch, whose `records` area this is, with so
+    /// many records by its header.
     ///
     /// `None` if the batch is empty (left by the cleaner) or holds another kind of control record.
     ///
     /// # Errors
-    /// If the first record does not parse or is no whole marker.
-    pub fn decode_batch(records: &[u8]) -> Result<Option<Self>, DecodeError> {
-        if records.is_empty() {
-            return Ok(None);
+    /// If the first record does not parse or is no whole marker, or is the only one and bytes
+    /// stand behind it (`DefaultRecordBatch.RecordIterator`).
+    pub fn decode_batch(records: &[u8], count: i32) -> Result<Option<Self>, DecodeError> {
+        match first_record(records, count)? {
+            Some(record) => Self::decode(&record),
+            None => Ok(None),
         }
-        let (record, _) = Record::decode(records)?;
-        Self::decode(&record)
     }
 
-    /// The marker in `records` if they begin as brokers write one: every field in as few bytes as
-    /// it takes, no times and no headers. [`EndTransactionMarker::decode_batch`] tells of others.
+    /// The marker in `records` if they are the only record as brokers write it: every field in as
+    /// few bytes as it takes, no times and no headers. [`EndTransactionMarker::decode_batch`] tells
+    /// of others.
     ///
     /// For those who look at millions of them.
     #[must_use]
@@ -131,7 +148,7 @@ impl EndTransactionMarker {
     pub fn decode_usual(records: &[u8]) -> Option<Self> {
         // Length 16, attributes, timestampDelta, offsetDelta, key of 4 bytes with version 0, value
         // of 6 with version 0, no headers.
-        let Some(
+        let Ok::<&[u8; 17], _>(
             &[
                 32,
                 0,
@@ -151,7 +168,7 @@ impl EndTransactionMarker {
                 e3,
                 0,
             ],
-        ) = records.first_chunk::<17>()
+        ) = records.try_into()
         else {
             return None;
         };
@@ -168,6 +185,42 @@ impl EndTransactionMarker {
         let [e0, e1, e2, e3] = self.coordinator_epoch.to_be_bytes();
         [0, 0, e0, e1, e2, e3]
     }
+}
+
+const STRUCTURE: &str = "end transaction marker";
+const NULL: &str = "null";
+
+fn null(field: &'static str) -> DecodeError {
+    let kind = DecodeErrorKind::Unexpected {
+        found: NULL.to_owned(),
+        expected: "bytes".to_owned(),
+    };
+    DecodeError::new(STRUCTURE, field, 0, kind)
+}
+
+/// The first of `count` records that a batch says it has; `None` of none.
+///
+/// # Errors
+/// If the count is below 0, the record does not parse, or it is the only one and bytes stand
+/// behind it.
+pub(crate) fn first_record(records: &[u8], count: i32) -> Result<Option<Record<'_>>, DecodeError> {
+    if count == 0 {
+        return Ok(None);
+    }
+    if count < 0 {
+        let kind = DecodeErrorKind::BelowMinimum {
+            found: i64::from(count),
+            minimum: 0,
+        };
+        return Err(DecodeError::new("control batch", "recordsCount", 0, kind));
+    }
+    let (record, size) = Record::decode(records)?;
+    let left = records.len().saturating_sub(size) as u64;
+    if count == 1 && left > 0 {
+        let kind = DecodeErrorKind::TrailingBytes { left };
+        return Err(DecodeError::new("control batch", "", size as u64, kind));
+    }
+    Ok(Some(record))
 }
 
 /// A control record of any kind.
@@ -319,7 +372,10 @@ mod tests {
                 control_type,
                 coordinator_epoch: 0,
             };
-            assert_eq!(EndTransactionMarker::decode_batch(bytes), Ok(Some(marker)));
+            assert_eq!(
+                EndTransactionMarker::decode_batch(bytes, 1),
+                Ok(Some(marker))
+            );
             let decoded = decode(bytes);
             assert_eq!(decoded, ControlRecord::EndTransaction(marker));
             assert_eq!(encode(&decoded), bytes);
@@ -336,13 +392,13 @@ mod tests {
             let decoded = decode(bytes);
             assert_eq!(decoded.control_type().name(), name);
             assert_eq!(encode(&decoded), bytes);
-            assert_eq!(EndTransactionMarker::decode_batch(bytes), Ok(None));
+            assert_eq!(EndTransactionMarker::decode_batch(bytes, 1), Ok(None));
         }
     }
 
     #[test]
     fn emptied_control_batch_has_no_marker() {
-        assert_eq!(EndTransactionMarker::decode_batch(&[]), Ok(None));
+        assert_eq!(EndTransactionMarker::decode_batch(&[], 0), Ok(None));
     }
 
     #[test]
@@ -397,7 +453,7 @@ mod tests {
                 coordinator_epoch,
             };
             let record_bytes = encode(&ControlRecord::EndTransaction(marker));
-            prop_assert_eq!(EndTransactionMarker::decode_batch(&record_bytes), Ok(Some(marker)));
+            prop_assert_eq!(EndTransactionMarker::decode_batch(&record_bytes, 1), Ok(Some(marker)));
             prop_assert_eq!(EndTransactionMarker::decode_usual(&record_bytes), Some(marker));
         }
 
@@ -418,13 +474,13 @@ mod tests {
             bytes[at] = byte;
             bytes.truncate(size);
             if let Some(found) = EndTransactionMarker::decode_usual(&bytes) {
-                prop_assert_eq!(EndTransactionMarker::decode_batch(&bytes), Ok(Some(found)));
+                prop_assert_eq!(EndTransactionMarker::decode_batch(&bytes, 1), Ok(Some(found)));
             }
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, control_type in -1..8i16, value: Vec<u8>) {
-            let _ = EndTransactionMarker::decode_batch(&bytes);
+            let _ = EndTransactionMarker::decode_batch(&bytes, 1);
             let key = ControlRecordType(control_type).encode_key();
             let _ = ControlRecord::decode(&record(&key, &value));
             let _ = ControlRecord::decode(&record(&bytes, &value));

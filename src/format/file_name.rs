@@ -99,9 +99,9 @@ impl FileState {
 impl LogFileName {
     /// What a file of this name is. Every name is something, if only [`LogFileKind::Unknown`].
     ///
-    /// As in Kafka the number is what stands before the first dot, and the suffix is all that
-    /// tells the kind: `5.log` is taken for the log of base offset 5, though Kafka would never
-    /// write that name. The `Display` form is the name it would.
+    /// As in Kafka the number is what stands before the first dot, with a sign or without, and the
+    /// suffix is all that tells the kind: `5.log` has base offset 5, though Kafka would never write
+    /// that name. The `Display` form is the name it would, and the one it opens.
     #[must_use]
     pub fn parse(name: &str) -> Self {
         let suffixed = [
@@ -146,7 +146,8 @@ impl LogFileKind {
             Some("snapshot") => Self::ProducerSnapshot,
             Some(_) | None => return Self::Unknown(stem.to_owned()),
         };
-        let number = stem.split('.').next().and_then(parse_digits);
+        // With a sign or without (`Long.parseLong`).
+        let number = stem.split('.').next().and_then(|it| it.parse().ok());
         number.map_or_else(|| Self::NotANumber(stem.to_owned()), kind)
     }
 }
@@ -196,7 +197,9 @@ impl fmt::Display for LogFileKind {
             }
             Self::NotANumber(name) | Self::Unknown(name) => return f.write_str(name),
         };
-        write!(f, "{offset:0OFFSET_WIDTH$}.{suffix}")
+        let sign = if *offset < 0 { "-" } else { "" };
+        let digits = offset.unsigned_abs();
+        write!(f, "{sign}{digits:0OFFSET_WIDTH$}.{suffix}")
     }
 }
 
@@ -472,11 +475,15 @@ mod tests {
     fn number_ends_at_the_first_dot() {
         assert_eq!(file("5.log").0, LogFileKind::Log(5));
         assert_eq!(file("5.old.log").0, LogFileKind::Log(5));
+        assert_eq!(file("+5.index").0, LogFileKind::OffsetIndex(5));
+        let negative = LogFileName::parse("-5.snapshot");
+        assert_eq!(negative.kind, LogFileKind::ProducerSnapshot(-5));
+        assert_eq!(negative.to_string(), "-00000000000000000005.snapshot");
         for name in [
             "x.log",
             ".log",
-            "+5.index",
-            "-5.snapshot",
+            "+-5.index",
+            "-.snapshot",
             "5-1.timeindex",
             "99999999999999999999.log",
             "\u{0665}.log",

@@ -135,16 +135,6 @@ impl<'s> StreamBatch<'s> {
         }
     }
 
-    /// Its first offset. Of a compressed entry of magic 0 or 1, the last one: the others are
-    /// inside.
-    #[must_use]
-    pub fn base_offset(&self) -> i64 {
-        match self {
-            Self::Default(batch) => batch.header.base_offset(),
-            Self::Legacy(entry) => entry.header.offset(),
-        }
-    }
-
     /// Its last offset.
     #[must_use]
     pub fn last_offset(&self) -> i64 {

@@ -80,6 +80,16 @@ impl FileEntry {
     pub fn name(&self) -> Cow<'_, str> {
         self.file_name.to_string_lossy()
     }
+
+    /// Whether it has the name that Kafka opens for what it is by its suffix and number.
+    #[must_use]
+    pub fn has_kafkas_name(&self) -> bool {
+        // All names of segments but those from other hands.
+        let name = self.file_name.as_encoded_bytes();
+        let number = name.first_chunk::<20>();
+        number.is_some_and(|it| it.iter().all(u8::is_ascii_digit)) && name.get(20) == Some(&b'.')
+            || self.name() == self.parsed.to_string()
+    }
 }
 
 impl PartitionDir {
@@ -118,7 +128,7 @@ impl PartitionDir {
                 .cmp(&order(&b.parsed))
                 .then_with(|| a.file_name.cmp(&b.file_name))
         });
-        let segments = segments(&files);
+        let segments = segments(&files, FileEntry::has_kafkas_name);
         Self {
             path: path.to_owned(),
             name: parse_name(path),
@@ -180,7 +190,7 @@ impl PartitionDir {
             | LogFileKind::Unknown(_) => false,
         });
         dir.odd.clear();
-        dir.segments = segments(&dir.files);
+        dir.segments = segments(&dir.files, |_| true);
         dir.held = HeldFiles::of(&dir).0;
         dir.is_whole = false;
         Ok(Some(dir))

@@ -54,12 +54,16 @@ pub(super) fn order(name: &LogFileName) -> (bool, u8, i64, u8) {
     (name.state != FileState::Live, group, offset, place)
 }
 
-/// Groups the files in use by base offset. An index without a `.log` belongs to no segment.
-pub(super) fn segments(files: &[FileEntry]) -> Vec<SegmentFiles> {
+/// Groups the files in use that are `opened` by base offset. An index without a `.log` belongs to no
+/// segment.
+pub(super) fn segments(
+    files: &[FileEntry],
+    opened: impl Fn(&FileEntry) -> bool,
+) -> Vec<SegmentFiles> {
     let mut segments: Vec<SegmentFiles> = Vec::new();
     // Sorted: the files of a base offset come together, the `.log` first.
     for (place, file) in files.iter().enumerate() {
-        if file.parsed.state != FileState::Live {
+        if file.parsed.state != FileState::Live || !opened(file) {
             continue;
         }
         let segment_of = |base: i64| move |segment: &&mut SegmentFiles| segment.base_offset == base;

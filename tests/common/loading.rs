@@ -5,6 +5,7 @@ use std::path::Path;
 
 use kseg::append::dry_run::RecoverRow;
 use kseg::append::dry_run::row::ActionKind;
+use kseg::format::record_batch::decrement_sequence;
 use kseg::log::partition_dir::PartitionDir;
 use serde_json::{Value, json};
 
@@ -19,7 +20,10 @@ pub fn as_expected(row: &RecoverRow) -> Value {
                 .iter()
                 .map(|batch| {
                     json!({
-                        "firstSequence": batch.first_seq.unwrap_or(-1),
+                        // Kafka counts back from the last one, -1 of none too.
+                        "firstSequence": batch.first_seq.unwrap_or_else(|| {
+                            decrement_sequence(-1, batch.offset_delta)
+                        }),
                         "lastSequence": batch.last_seq.unwrap_or(-1),
                         "firstOffset": batch.first_offset,
                         "lastOffset": batch.last_offset,

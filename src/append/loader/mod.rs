@@ -14,8 +14,8 @@ use super::local_log::{Background, LocalLog};
 use super::scheduler::Task;
 use super::segment::{LogSegment, segment_path};
 use super::split::split;
-use super::state_files::{StateFiles, list_snapshots, snapshot_path};
-use crate::format::file_name::{FileState, LogFileKind, LogFileName, PartitionDirStatus};
+use super::state_files::{StateFiles, find_snapshot, list_snapshots};
+use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
 use crate::state::{Expiration, ProducerStateManager, SnapshotOffsets};
 
@@ -104,7 +104,7 @@ impl LogLoader<'_> {
             .files
             .because("at no segment's base offset, and not the newest above the last one");
         for stray in self.manager.snapshots_mut().remove_stray(&bases) {
-            let path = snapshot_path(&self.log.dir, stray);
+            let path = find_snapshot(&self.log.files, &self.log.dir, stray)?;
             self.log.files.remove_if_exists(&path)?;
         }
         let clean = self.checkpointed.clean;
@@ -176,6 +176,7 @@ impl LogLoader<'_> {
                     self.log.files.remove_if_exists(&path)?;
                 }
                 SegmentFile::Log(base_offset) => self.load_segment(base_offset, &mut snapshots)?,
+                SegmentFile::NotANumber(path) => return Err(LoadError::FileName { path }.into()),
             }
         }
         Ok(())
@@ -192,6 +193,7 @@ impl LogLoader<'_> {
         } = &*self.log;
         let time_index = segment_path(dir, LogFileKind::TimeIndex(base_offset));
         let has_time_index = files.exists(&time_index);
+        files.because("a .log of another name has its number; Kafka opens this one");
         let mut segment = LogSegment::open(files, dir, base_offset, config, now_ms, true)?;
         // `LogSegment.sanityCheck`.
         let has_offset_index = files.exists(segment.offset_index.path());
@@ -289,7 +291,7 @@ impl LogLoader<'_> {
         self.log.remove_and_delete(&all, self.background)?;
         self.epochs.clear()?;
         for offset in self.manager.truncate_fully_and_start_at(log_start_offset) {
-            let path = snapshot_path(&self.log.dir, offset);
+            let path = find_snapshot(&self.log.files, &self.log.dir, offset)?;
             self.log.files.remove_if_exists(&path)?;
         }
         Ok(None)
@@ -324,12 +326,10 @@ pub(super) fn rename_snapshots_of(
         if !manager.snapshots_mut().remove(base_offset) {
             continue;
         }
-        let path = snapshot_path(&log.dir, base_offset);
-        let name = LogFileName {
-            kind: LogFileKind::ProducerSnapshot(base_offset),
-            state: FileState::Deleted,
-        };
-        let deleted = log.dir.join(name.to_string());
+        let path = find_snapshot(&log.files, &log.dir, base_offset)?;
+        let mut deleted = path.clone().into_os_string();
+        deleted.push(FileState::Deleted.suffix());
+        let deleted = PathBuf::from(deleted);
         if log.files.rename(&path, &deleted)? {
             files.push(deleted);
         }

@@ -6,11 +6,13 @@
 use std::ops::ControlFlow;
 
 use super::{LogLoader, Stopped, overflow_or};
+use crate::append::deep_records::marker_of;
 use crate::append::error::{Error, LoadError, Rejection};
 use crate::append::load_trace::{self, RecoveredSegment};
 use crate::append::local_log::LocalLog;
 use crate::append::segment::LogSegment;
-use crate::append::state_files::{list_snapshots, marker_of, take_snapshot};
+use crate::append::state_files::{list_snapshots, take_snapshot};
+use crate::format::control_record::EndTransactionMarker;
 use crate::log;
 use crate::state::{ProducerStateManager, recover_batch};
 
@@ -81,7 +83,10 @@ impl LogLoader<'_> {
             let marker = match marker_of(segment.path(), batch) {
                 Ok(marker) => marker,
                 // It counts as good bytes, but is the last.
-                Err(error) if matches!(error.load_error(), Some(LoadError::Marker { .. })) => {
+                Err(error)
+                    if matches!(error.load_error(), Some(LoadError::Marker { source, .. })
+                        if EndTransactionMarker::uncaught(source).is_none()) =>
+                {
                     problem = "behind a marker that is not readable";
                     return Ok(ControlFlow::Break(()));
                 }

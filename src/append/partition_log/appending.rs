@@ -278,5 +278,6 @@ fn marker_in(
     if !header.attributes().is_control() || header.records_count() == 0 {
         return Ok(None);
     }
-    EndTransactionMarker::decode_batch(records_of(batch)).map_err(Rejection::Records)
+    EndTransactionMarker::decode_batch(records_of(batch), header.records_count())
+        .map_err(Rejection::Records)
 }

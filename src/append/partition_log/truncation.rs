@@ -6,7 +6,7 @@ use super::PartitionLog;
 use crate::append::error::{Error, Rejection};
 use crate::append::loader::rename_snapshots_of;
 use crate::append::scheduler::Task;
-use crate::append::state_files::{StateFiles, snapshot_path};
+use crate::append::state_files::{StateFiles, find_snapshot};
 use crate::state::rebuild::{Rebuild, rebuild_producer_state};
 
 impl PartitionLog {
@@ -56,7 +56,7 @@ impl PartitionLog {
             .truncate_fully_and_start_at(offset, &mut self.background)?;
         self.epochs.clear()?;
         for snapshot in self.manager.truncate_fully_and_start_at(offset) {
-            let path = snapshot_path(&self.log.dir, snapshot);
+            let path = find_snapshot(&self.log.files, &self.log.dir, snapshot)?;
             self.log.files.remove_if_exists(&path)?;
         }
         self.offsets.set_log_start_offset(log_start_offset);

@@ -12,7 +12,7 @@ use crate::append::files::Files;
 use crate::append::loader::Checkpointed;
 use crate::append::partition_log::{Appended, LeaderAppend, PartitionLog};
 use crate::append::segment::segment_path;
-use crate::append::state_files::{list_snapshots, snapshot_path};
+use crate::append::state_files::{find_snapshot, list_snapshots};
 use crate::format::NO_PRODUCER_ID;
 use crate::format::checkpoint::OffsetCheckpointEntry;
 use crate::format::file_name::LogFileKind;
@@ -355,7 +355,7 @@ impl<'s> ScenarioRun<'s> {
         }
         if reopen.delete_snapshots {
             for offset in list_snapshots(&Files::Disk, &self.dir)?.iter() {
-                Files::Disk.remove_if_exists(&snapshot_path(&self.dir, offset))?;
+                Files::Disk.remove_if_exists(&find_snapshot(&Files::Disk, &self.dir, offset)?)?;
             }
         }
         let (now_ms, is_offline) = (log.now_ms(), log.log.is_offline());

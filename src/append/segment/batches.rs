@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::time::UNIX_EPOCH;
 
 use super::LogSegment;
+use crate::append::deep_records::base_offset;
 use crate::append::error::{Error, LoadError};
 use crate::format::NO_TIMESTAMP;
 use crate::log::log_input_stream::{LogInputStream, StreamBatch, StreamError};
@@ -94,8 +95,9 @@ impl LogSegment {
         let start = self.offset_index.get()?.lookup(offset).position;
         let mut found = None;
         let mut previous: Option<(LogOffsetPosition, i64)> = None;
+        let path = self.path().to_owned();
         self.for_each_batch(start, u64::MAX, |batch| {
-            let base_offset = batch.base_offset();
+            let base_offset = base_offset(&path, batch)?;
             let place = LogOffsetPosition {
                 base_offset,
                 position: batch.position(),

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 
 use super::bytes::{bytes_at, for_each_piece, slice_at};
 use super::walk::{CACHE_LINE, PREFETCH_BATCH_MAX};
-use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
-use crate::format::record::Record;
+use crate::format::control_record::{ControlRecordType, EndTransactionMarker, first_record};
 use crate::format::record_batch::{
     self, CRC_START, HEADER_SIZE, MIN_BATCH_LENGTH, RecordBatchHeader,
 };
@@ -175,7 +174,8 @@ impl<'w> Batch<'w> {
         if !self.header.attributes().is_control() || self.size_in_bytes() > MAX_CONTROL_BYTES {
             return Ok(None);
         }
-        Ok(FirstControlRecord::decode(&self.records()?))
+        let count = self.header.records_count();
+        Ok(FirstControlRecord::decode(&self.records()?, count))
     }
 
     /// The end-transaction marker of the batch, if it has one; `None` as well in an empty control
@@ -189,7 +189,9 @@ impl<'w> Batch<'w> {
             return Ok(None);
         }
         let records = self.whole().and_then(|whole| whole.get(HEADER_SIZE..));
-        if let Some(marker) = records.and_then(EndTransactionMarker::decode_usual) {
+        if self.header.records_count() == 1
+            && let Some(marker) = records.and_then(EndTransactionMarker::decode_usual)
+        {
             return Ok(Some(marker));
         }
         match self.control_record()? {
@@ -227,8 +229,8 @@ impl FirstControlRecord {
         })
     }
 
-    fn decode(records: &[u8]) -> Option<Self> {
-        let (record, _) = Record::decode(records).ok()?;
+    fn decode(records: &[u8], count: i32) -> Option<Self> {
+        let record = first_record(records, count).ok()??;
         let control_type = ControlRecordType::decode_key(record.key?).ok()?;
         let marker = EndTransactionMarker::decode(&record).ok().flatten();
         Some(Self {

@@ -311,8 +311,12 @@ impl Check<'_> {
             position: Some(batch.position),
             expected: Some(expected.to_owned()),
             found: Some(found.clone()),
-            broker_action: "no start looks at it; a broker sends it to consumers as it is"
-                .to_owned(),
+            broker_action: if kind == Kind::BadMarker {
+                "a start that replays it stops, or cuts the segment behind it if it recovers it"
+            } else {
+                "no start looks at it; a broker sends it to consumers as it is"
+            }
+            .to_owned(),
             next_step: Some("compare with another replica: kseg diff".to_owned()),
             ..Finding::new(
                 Severity::Corrupt,

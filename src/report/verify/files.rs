@@ -119,6 +119,13 @@ fn of_file(dir: &PartitionDir, file: &FileEntry, swaps: &Swaps) -> Option<Findin
         (FileState::Live, LogFileKind::NotANumber(_)) => no_number(file),
         (
             FileState::Live,
+            LogFileKind::Log(_)
+            | LogFileKind::OffsetIndex(_)
+            | LogFileKind::TimeIndex(_)
+            | LogFileKind::TransactionIndex(_),
+        ) if !file.has_kafkas_name() => other_name(dir, file),
+        (
+            FileState::Live,
             LogFileKind::OffsetIndex(base)
             | LogFileKind::TimeIndex(base)
             | LogFileKind::TransactionIndex(base),
@@ -166,6 +173,36 @@ fn no_number(file: &FileEntry) -> Finding {
             Severity::Corrupt,
             Kind::BadFileName,
             "a segment's file without an offset in its name",
+        )
+    }
+}
+
+/// A segment's file under a name that has its offset and is not the one Kafka opens
+/// (`LogFileUtils.logFile`).
+fn other_name(dir: &PartitionDir, file: &FileEntry) -> Finding {
+    let right = file.parsed.to_string();
+    let is_log = matches!(file.parsed.kind, LogFileKind::Log(_));
+    let is_there = dir.files.iter().any(|it| it.name() == right);
+    Finding {
+        expected: Some(right.clone()),
+        found: Some(file.name().into_owned()),
+        segment_base_offset: number(file),
+        broker_action: match (is_log, is_there) {
+            (true, false) => format!("makes an empty {right} at any start, and does not read this"),
+            (true, true) => "does not read it".to_owned(),
+            (false, _) => {
+                "does not read it; deletes it at any start where its .log is not there".to_owned()
+            }
+        },
+        next_step: Some(if is_there {
+            "move it out of the directory".to_owned()
+        } else {
+            format!("rename it to {right} before a broker starts here")
+        }),
+        ..Finding::new(
+            Severity::Corrupt,
+            Kind::BadFileName,
+            format!("Kafka opens {right} in its place"),
         )
     }
 }

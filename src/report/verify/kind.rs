@@ -176,7 +176,7 @@ kinds! {
     CheckpointUnreadable "checkpoint-unreadable" "S8 S9 S16"
         "a checkpoint file of a log directory that cannot be read";
     BadFileName "bad-file-name" "section 15"
-        "a file whose name stops a broker";
+        "a file whose name stops a broker, or is not the one a broker opens";
     NotAFile "not-a-file" "section 15"
         "a link to nothing, a directory, a pipe and so on, with a file's name";
     SwapLoss "swap-loss" "section 15"

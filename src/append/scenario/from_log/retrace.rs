@@ -114,7 +114,7 @@ impl Retrace {
         }
         self.follow_clock(header)?;
         let marker = if attributes.is_control() && header.records_count() > 0 {
-            let marker = EndTransactionMarker::decode_batch(records);
+            let marker = EndTransactionMarker::decode_batch(records, header.records_count());
             let marker = marker.map_err(|error| error.to_string())?;
             Some(marker.ok_or("it is no end-transaction marker")?)
         } else {

@@ -116,7 +116,10 @@ pub enum LoadError {
         source: DecodeError,
     },
     /// Records that a broker looks at and that cannot be read.
-    #[error("{}: records of the batch at position {position} are not readable: {source}", path.display())]
+    #[error(
+        "{}: records of the batch at position {position} are not readable: {source}",
+        path.display()
+    )]
     Records {
         /// The `.log`.
         path: PathBuf,

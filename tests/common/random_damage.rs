@@ -448,6 +448,6 @@ fn far_offsets(bytes: &mut [u8], random: &mut Random) {
     for &start in starts.get(first..last).unwrap_or_default() {
         let field = &mut bytes[start..start + 8];
         let offset = i64::from_be_bytes(field.try_into().unwrap());
-        field.copy_from_slice(&(offset + 2_147_483_648).to_be_bytes());
+        field.copy_from_slice(&offset.wrapping_add(2_147_483_648).to_be_bytes());
     }
 }

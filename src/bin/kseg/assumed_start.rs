@@ -50,7 +50,7 @@ impl AssumedStarts {
         }
         self.is_told = true;
         let mark = LogDirFileName::CleanShutdown;
-        Some(match self.picked {
+        let start = match self.picked {
             Some(start) => format!("as after {}, as --start says", a(start)),
             None if self.unclean.is_empty() => {
                 format!("as after {}: {mark} is there", a(Start::Clean))
@@ -65,7 +65,11 @@ impl AssumedStarts {
                 a(Start::Unclean),
                 named(&self.unclean)
             ),
-        })
+        };
+        // As `recover` has it, which says where it stands before that.
+        Some(format!(
+            "{start}; the high watermark as a leader has raised it"
+        ))
     }
 }
 

@@ -481,7 +481,7 @@ impl Inputs {
             return None;
         }
         offsets.log_start_offset = run.row.log_start_offset;
-        offsets.high_watermark = run.row.high_watermark_at_start;
+        offsets.high_watermark = run.row.high_watermark;
         Some((run.into_loaded(), offsets))
     }
 

@@ -353,7 +353,9 @@ impl<'a> Comparison<'a> {
         files: &SegmentFiles,
         log: &MappedFile,
     ) -> Result<(), Error> {
-        if self.segment.found.iter().all(|it| it.finding.is_none()) {
+        // As a start leaves them, nobody is at work on the files.
+        let is_at_rest = !self.dir.is_on_disk();
+        if is_at_rest || self.segment.found.iter().all(|it| it.finding.is_none()) {
             return Ok(());
         }
         let end = if log.is_growing() { self.end } else { i64::MAX };

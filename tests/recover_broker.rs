@@ -238,6 +238,7 @@ fn notes(arguments: &[&std::ffi::OsStr]) -> Vec<String> {
 /// `--as-loaded` says once by which start, and why that one (`LogManager.loadLogs`).
 #[test]
 fn the_start_that_was_assumed_is_told_once() {
+    const HIGH_WATERMARK: &str = "; the high watermark as a leader has raised it";
     let (first, second) = (copy_of("s02-txn-tv2/data"), copy_of("s02-txn-tv2/data"));
     let (clean, unclean) = (first.path(), second.path());
     fs::write(clean.join(".kafka_cleanshutdown"), "").unwrap();
@@ -247,21 +248,27 @@ fn the_start_that_was_assumed_is_told_once() {
         let command = command.as_ref();
         assert_eq!(
             notes(&[command, as_loaded, clean.as_os_str()]),
-            ["as after a clean start: .kafka_cleanshutdown is there"]
+            [format!(
+                "as after a clean start: .kafka_cleanshutdown is there{HIGH_WATERMARK}"
+            )]
         );
         assert_eq!(
             notes(&[command, as_loaded, unclean.join("tx-1").as_os_str()]),
-            ["as after an unclean start: .kafka_cleanshutdown is not there"]
+            [format!(
+                "as after an unclean start: .kafka_cleanshutdown is not there{HIGH_WATERMARK}"
+            )]
         );
     }
     let picked = ["--start".as_ref(), "unclean".as_ref()];
     assert_eq!(
         notes(&[ls, as_loaded, picked[0], picked[1], clean.as_os_str()]),
-        ["as after an unclean start, as --start says"]
+        [format!(
+            "as after an unclean start, as --start says{HIGH_WATERMARK}"
+        )]
     );
     let both = format!(
         "as after a clean start in {}, where .kafka_cleanshutdown is, and an unclean start in {}, \
-         where it is not",
+         where it is not{HIGH_WATERMARK}",
         clean.display(),
         unclean.display()
     );

@@ -264,6 +264,12 @@ impl<'d> GapFold<'d> {
         })
     }
 
+    /// Whether the cleaner was at work in the log, which may have taken what the state at hand
+    /// lacks. May look through all of the log.
+    pub(super) fn is_compacted(&mut self) -> Result<bool, Error> {
+        self.offsets.is_compacted()
+    }
+
     /// The offset behind the highest so far.
     pub(super) fn next_offset(&self) -> i64 {
         self.offsets.next_offset

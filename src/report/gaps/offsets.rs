@@ -217,6 +217,11 @@ impl<'d> Offsets<'d> {
         }
     }
 
+    /// Whether the cleaner was at work, as its checkpoint says or anything in the log.
+    pub(super) fn is_compacted(&mut self) -> Result<bool, Error> {
+        Ok(self.cleaner_offset.is_some() || self.is_compacted || self.is_compacted_later()?)
+    }
+
     /// Whether anything in the log tells that the cleaner was at work. Looked up once at most.
     fn is_compacted_later(&mut self) -> Result<bool, Error> {
         if self.looked_ahead {
@@ -228,9 +233,12 @@ impl<'d> Offsets<'d> {
         walk_partition(self.dir, self.io, 0, |at: SegmentAt<'_>, entry| {
             if let Entry::Batch(batch) = entry {
                 let header = batch.header;
-                let has_hole = next.is_some_and(|(segment, offset)| {
-                    segment == at.index && header.base_offset() > offset
-                });
+                // A segment is begun with the batch that its name says.
+                let due = match next {
+                    Some((segment, offset)) if segment == at.index => offset,
+                    Some(_) | None => at.base_offset,
+                };
+                let has_hole = header.base_offset() > due;
                 next = Some((at.index, header.next_offset()));
                 if has_hole || header.attributes().has_delete_horizon() || header.has_less_records()
                 {

@@ -51,7 +51,8 @@ impl Folds<'_> {
         let offset = batch.header.base_offset();
         if self.snapshots.is_due(offset) {
             let manager = self.transactions.fold.manager();
-            let is_compacted = self.compaction.is_seen();
+            let (compaction, gaps) = (self.compaction, &mut self.gaps);
+            let is_compacted = || Ok(compaction.is_seen() || gaps.is_compacted()?);
             self.snapshots
                 .compare(offset, manager, is_compacted, &mut self.found)?;
         }

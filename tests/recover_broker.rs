@@ -308,3 +308,47 @@ fn last_log(partition: &Path) -> std::path::PathBuf {
     logs.sort();
     logs.pop().unwrap()
 }
+
+fn write_out(from: &Path, out: &Path) -> Option<i32> {
+    let mut kseg = Command::new(env!("CARGO_BIN_EXE_kseg"));
+    kseg.arg("recover").args(["--start", "clean"]).arg(from);
+    kseg.arg("--out").arg(out).output().unwrap().status.code()
+}
+
+/// A broker takes the mark of a clean stop away before it loads anything (`LogManager.loadLogs`),
+/// so where a partition does not come up there is none.
+#[test]
+fn what_is_not_whole_has_no_mark_of_a_clean_stop() {
+    let (data, to) = (copy_of("s02-txn-tv2/data"), tempfile::tempdir().unwrap());
+    let mark = |out: &Path| out.join(".kafka_cleanshutdown").exists();
+    let whole = to.path().join("whole");
+    assert_eq!(write_out(data.path(), &whole), Some(0));
+    assert!(mark(&whole));
+    fs::write(data.path().join("tx-1/x.log"), "").unwrap();
+    let part = to.path().join("part");
+    assert_eq!(write_out(data.path(), &part), Some(2));
+    assert!(part.join("tx-0").exists() && !part.join("tx-1").exists());
+    assert!(!mark(&part));
+    let nothing = to.path().join("nothing");
+    assert_eq!(write_out(&data.path().join("nosuch"), &nothing), Some(2));
+    assert!(!nothing.exists());
+}
+
+/// One line for a partition, that of the future replica (`LogManager.logsByDir`).
+#[test]
+fn a_future_replica_beside_the_one_in_use_is_the_one_in_checkpoints() {
+    let (data, to) = (copy_of("s02-txn-tv2/data"), tempfile::tempdir().unwrap());
+    let future = data
+        .path()
+        .join("tx-1.0123456789abcdef0123456789abcdef-future");
+    fs::create_dir(&future).unwrap();
+    fs::write(future.join("00000000000000000000.log"), "").unwrap();
+    let out = to.path().join("out");
+    assert_eq!(write_out(data.path(), &out), Some(0));
+    let points = fs::read_to_string(out.join("recovery-point-offset-checkpoint")).unwrap();
+    let of_it: Vec<&str> = points
+        .lines()
+        .filter(|it| it.starts_with("tx 1 "))
+        .collect();
+    assert_eq!(of_it, ["tx 1 0"]);
+}

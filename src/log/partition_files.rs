@@ -54,8 +54,8 @@ pub(super) fn order(name: &LogFileName) -> (bool, u8, i64, u8) {
     (name.state != FileState::Live, group, offset, place)
 }
 
-/// Groups the files in use that are `opened` by base offset. An index without a `.log` belongs to no
-/// segment.
+/// Groups the files in use that are `opened` by base offset. An index without a `.log` belongs to
+/// no segment.
 pub(super) fn segments(
     files: &[FileEntry],
     opened: impl Fn(&FileEntry) -> bool,

@@ -69,20 +69,33 @@ impl CleanStop {
             partition,
             offset,
         };
+        // A partition has one line: that of the future replica, if there is one beside it.
+        let is_future = row.status == Some("future");
+        let put = |lines: &mut Vec<OffsetCheckpointEntry>, offset: Option<i64>| {
+            let line = offset.map(entry);
+            let other = lines
+                .iter_mut()
+                .find(|it| it.topic == *topic && it.partition == partition);
+            match (other, line) {
+                (Some(other), Some(line)) if is_future => *other = line,
+                (Some(_), _) => {}
+                (None, line) => lines.extend(line),
+            }
+        };
         // All of the log is flushed at the stop.
-        self.recovery_points.extend(row.log_end_offset.map(entry));
-        self.high_watermarks.extend(row.high_watermark.map(entry));
+        put(&mut self.recovery_points, row.log_end_offset);
+        put(&mut self.high_watermarks, row.high_watermark);
         let first = row.segments.first().map(|segment| segment.base_offset);
         let start = row.log_start_offset.filter(|start| Some(*start) > first);
-        self.log_starts.extend(start.map(entry));
+        put(&mut self.log_starts, start);
     }
 
-    /// Writes the checkpoints and the mark of the clean stop. Of the broker no epoch is known,
+    /// Writes the checkpoints, and after a `clean` stop its mark. Of the broker no epoch is known,
     /// which Kafka writes as -1.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write_to(self, to: &Path) -> Result<(), Error> {
+    pub fn write_to(self, to: &Path, clean: bool) -> Result<(), Error> {
         let mark = CleanShutdown {
             version: 0,
             broker_epoch: Some(-1),
@@ -103,7 +116,8 @@ impl CleanStop {
             ),
             (LogDirFileName::CleanShutdown, mark.encode()),
         ];
-        for (name, content) in files {
+        let wanted = |name: &LogDirFileName| clean || *name != LogDirFileName::CleanShutdown;
+        for (name, content) in files.into_iter().filter(|(name, _)| wanted(name)) {
             let path = to.join(name.to_string());
             fs::write(&path, content).map_err(|source| Error::io(&path, source))?;
         }

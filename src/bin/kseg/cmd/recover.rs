@@ -136,8 +136,9 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
     let walked = inputs.for_each(context, |input, context| {
         let partition = match input {
             Input::LogDir(dir) => {
-                if let Some(copy) = &copy {
+                if let Some(copy) = &mut copy {
                     copy_root_files(dir, copy.folder.staging())?;
+                    copy.is_empty = false;
                 }
                 return Ok(());
             }
@@ -177,7 +178,7 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
     }
     walked?;
     if let Some(copy) = copy {
-        copy.finish()?;
+        copy.finish(context)?;
     }
     Ok(status)
 }
@@ -288,6 +289,8 @@ struct Copy {
     folder: NewFolder,
     /// Whether it is one partition directory, and no log directory.
     straight: bool,
+    /// Whether nothing has been written yet.
+    is_empty: bool,
     stop: CleanStop,
 }
 
@@ -299,6 +302,7 @@ impl Copy {
         Ok(Self {
             straight: straight_into_folder(paths),
             folder: NewFolder::create(out)?,
+            is_empty: true,
             stop: CleanStop::default(),
         })
     }
@@ -316,13 +320,25 @@ impl Copy {
         }
         let place = self.folder.place_for(&partition.dir.path, self.straight)?;
         run.write_to(&place)?;
+        self.is_empty = false;
         self.stop.add(&run.row);
         Ok(())
     }
 
-    fn finish(self) -> anyhow::Result<()> {
+    /// Gives the folder its name. What could not be written has been said: without it there was no
+    /// clean stop, as a broker takes its mark away before it loads anything.
+    fn finish(self, context: &Context) -> anyhow::Result<()> {
+        if self.is_empty {
+            context.note("--out: nothing written");
+            return Ok(());
+        }
+        let is_whole = context.failures() == 0;
         if !self.straight {
-            self.stop.write_to(self.folder.staging())?;
+            self.stop.write_to(self.folder.staging(), is_whole)?;
+            if !is_whole {
+                let mark = LogDirFileName::CleanShutdown;
+                context.note(&format!("--out: without {mark}, as not all of it is there"));
+            }
         }
         self.folder.finish()
     }

@@ -39,6 +39,7 @@ use kseg::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
 use kseg::format::legacy_record::{LegacyRecord, LegacyRecordHeader};
 use kseg::format::legacy_record_set::LegacyRecordSet;
 use kseg::format::meta_properties::MetaProperties;
+use kseg::format::metadata_frame::MetadataFrame;
 use kseg::format::offset_index::OffsetIndexRows;
 use kseg::format::partition_metadata::PartitionMetadata;
 use kseg::format::producer_snapshot::ProducerSnapshot;
@@ -48,6 +49,7 @@ use kseg::format::record_batch::{CompressionType, HEADER_SIZE, RecordBatchHeader
 use kseg::format::record_batch_reader::RecordIterator;
 use kseg::format::schema;
 use kseg::format::time_index::TimeIndexRows;
+use kseg::format::topics_record::TopicsRecord;
 use kseg::format::varint;
 use proptest::prelude::*;
 use segments::{Noise, Scratch, fixtures};
@@ -74,6 +76,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("legacy_record", legacy_record),
     ("legacy_record_set", legacy_record_set),
     ("meta_properties", meta_properties),
+    ("metadata_frame", metadata_frame),
     ("offset_index", offset_index),
     ("partition_metadata", partition_metadata),
     ("producer_snapshot", producer_snapshot),
@@ -85,6 +88,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("record_batch_reader", record_batch_reader),
     ("schema", schema_messages),
     ("time_index", time_index),
+    ("topics_record", topics_record),
     ("varint", varints),
 ];
 
@@ -305,6 +309,26 @@ fn partition_metadata(bytes: &[u8]) {
     if let Some(metadata) = check(PartitionMetadata::decode(bytes), bytes) {
         let encoded = metadata.encode();
         assert_eq!(PartitionMetadata::decode(encoded.as_bytes()), Ok(metadata));
+    }
+}
+
+fn metadata_frame(bytes: &[u8]) {
+    match MetadataFrame::decode(bytes) {
+        Ok(frame) => assert!(frame.position <= bytes.len()),
+        Err(reason) => assert!(!reason.to_string().is_empty()),
+    }
+}
+
+/// Behind a frame of each type that is looked into.
+fn topics_record(bytes: &[u8]) {
+    for record_type in [2, 3, 5, 9] {
+        for version in 0..3 {
+            let framed = [&[1, record_type, version], bytes].concat();
+            match TopicsRecord::decode(&framed) {
+                Ok(record) => assert_ne!(record, TopicsRecord::Other),
+                Err(reason) => assert!(!reason.to_string().is_empty()),
+            }
+        }
     }
 }
 

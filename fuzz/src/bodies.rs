@@ -17,6 +17,7 @@ use kseg::format::compression::{Decompressor, compress};
 use kseg::format::control_record::{ControlRecord, ControlRecordType, EndTransactionMarker};
 use kseg::format::file_name::{LogDirFileName, LogFileName, PartitionDirName};
 use kseg::format::internal_topic::{Decoded, InternalTopic, decode_record};
+use kseg::format::kafka_uuid::KafkaUuid;
 use kseg::format::kraft_control_record::LeaderChange;
 use kseg::format::leader_epoch_checkpoint::LeaderEpochCheckpoint;
 use kseg::format::legacy_record::{LegacyRecord, LegacyRecordFields, LegacyRecordHeader};
@@ -34,6 +35,7 @@ use kseg::format::record_batch_builder::encode_batch;
 use kseg::format::record_batch_reader::{BatchRecord, RecordIterator};
 use kseg::format::schema::{self, EncodeErrorKind};
 use kseg::format::time_index::{self, TimeIndexEntry};
+use kseg::format::topics_record::TopicsRecord;
 use kseg::log::Io;
 use kseg::log::batches::{BatchWalk, Entry};
 use kseg::log::mapped_file::MappedFile;
@@ -369,6 +371,9 @@ pub fn internal_record(data: &[u8]) {
     };
     let value = (choice & 0x80 == 0).then_some(value);
     let record = decode_record(topic, key, value);
+    if let (InternalTopic::ClusterMetadata, Some(value)) = (topic, value) {
+        same_topics(value, &record.value);
+    }
     for (bytes, decoded) in [(key, record.key), (value, record.value)] {
         match decoded {
             Decoded::Null => assert!(bytes.is_none()),
@@ -378,6 +383,47 @@ pub fn internal_record(data: &[u8]) {
             }
             Decoded::Raw(reason) => say(&reason),
         }
+    }
+}
+
+/// What is read of a record for its topics is what the tables show of it.
+fn same_topics(value: &[u8], shown: &Decoded) {
+    let record = match TopicsRecord::decode(value) {
+        Ok(record) => record,
+        Err(reason) => return say(&reason),
+    };
+    let Decoded::Json(shown) = shown else {
+        return;
+    };
+    let is_id = |id: KafkaUuid| assert_eq!(shown["data"]["topicId"], id.to_string());
+    let has_array = |name: &str, read: Option<Vec<Value>>| {
+        // One that a version does not have is read as empty.
+        let shown = shown["data"].get(name).cloned();
+        let read = read.map_or(Value::Null, Value::Array);
+        let is_none = read.is_null() || read == Value::Array(Vec::new());
+        assert!(shown.as_ref() == Some(&read) || (shown.is_none() && is_none));
+    };
+    match record {
+        TopicsRecord::Topic { name, topic_id } => {
+            is_id(topic_id);
+            assert_eq!(shown["data"]["name"], *name);
+        }
+        TopicsRecord::RemoveTopic { topic_id } => is_id(topic_id),
+        TopicsRecord::Partition(read) | TopicsRecord::PartitionChange(read) => {
+            is_id(read.topic_id);
+            assert_eq!(shown["data"]["partitionId"], read.partition);
+            let ids = |ids: &[KafkaUuid]| ids.iter().map(|id| id.to_string().into()).collect();
+            has_array("directories", read.directories.map(ids));
+            let replicas = read.replicas.map(|ids| ids.iter());
+            has_array(
+                "replicas",
+                replicas.map(|it| it.map(|id| id.get().into()).collect()),
+            );
+        }
+        TopicsRecord::BeginTransaction
+        | TopicsRecord::EndTransaction
+        | TopicsRecord::AbortTransaction
+        | TopicsRecord::Other => {}
     }
 }
 

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 
 use super::base64;
 use super::compact::CompactReader;
+use super::metadata_frame::MetadataFrame;
 use super::schema::consumer_protocol::{
     CONSUMER_PROTOCOL_ASSIGNMENT, CONSUMER_PROTOCOL_SUBSCRIPTION,
 };
@@ -25,10 +26,7 @@ use super::schema::{
     CoordinatorRecordType, Message, MetadataRecordType, ValueBudget, group_coordinator, metadata,
     remote_log_metadata, share_coordinator, share_group, streams_group, transaction_coordinator,
 };
-use crate::error::{DecodeError, DecodeErrorKind};
-
-/// The one frame version that Kafka reads. The preview of KRaft in 2.8 wrote 0.
-const FRAME_VERSION: i16 = 1;
+use crate::error::DecodeError;
 
 /// A topic whose records only Kafka writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -263,47 +261,19 @@ fn decode_message(
 
 /// A value that names its type (`AbstractApiMessageSerde.read`).
 fn decode_framed(table: &[MetadataRecordType], value: &[u8]) -> Result<Value, Undecoded> {
-    let mut frame = CompactReader::new("metadata record frame", value);
-    let frame_version = frame_number(&mut frame, "version")?;
-    if frame_version != FRAME_VERSION {
-        return Err(Undecoded::UnknownFrameVersion(frame_version));
-    }
-    let id = frame_number(&mut frame, "record type")?;
-    let version = frame_number(&mut frame, "record version")?;
+    let frame = MetadataFrame::decode(value)?;
+    let id = frame.record_type;
     let record_type = table.iter().find(|record_type| record_type.id == id);
     let record_type = record_type.ok_or(Undecoded::UnknownType(id))?;
     let message = &record_type.message;
     let budget = &mut ValueBudget::of_a_record();
-    let (data, end) = decode_message(message, value, frame.position(), version, budget)?;
-    if end < value.len() {
-        let kind = DecodeErrorKind::Unexpected {
-            found: format!("followed by {} bytes", value.len() - end),
-            expected: "the end of the value".to_owned(),
-        };
-        let rest = CompactReader::at(record_type.message.name, value, end);
-        return Err(Undecoded::Damaged(rest.error("", kind)));
-    }
+    let (data, end) = decode_message(message, value, frame.position, frame.version, budget)?;
+    MetadataFrame::check_end(message.name, value, end)?;
     Ok(object([
         ("type", record_type.name.into()),
-        ("version", version.into()),
+        ("version", frame.version.into()),
         ("data", data),
     ]))
-}
-
-/// One number of a frame.
-fn frame_number(frame: &mut CompactReader<'_>, field: &'static str) -> Result<i16, Undecoded> {
-    let before = frame.clone();
-    let number = frame.uvarint(field).map_err(Undecoded::Damaged)?;
-    if number.cast_signed() > i32::from(i16::MAX) {
-        let kind = DecodeErrorKind::Unexpected {
-            found: number.to_string(),
-            expected: format!("at most {}", i16::MAX),
-        };
-        return Err(Undecoded::Damaged(before.error(field, kind)));
-    }
-    // A negative int passes the check above in Kafka too, and is cut to a short.
-    #[expect(clippy::cast_possible_truncation, reason = "Java's cast to short")]
-    Ok(number.cast_signed() as i16)
 }
 
 /// Puts what the members of a consumer group told each other in place of its bytes, as the dump

@@ -21,6 +21,7 @@ pub mod leader_epoch_checkpoint;
 pub mod legacy_record;
 pub mod legacy_record_set;
 pub mod meta_properties;
+pub mod metadata_frame;
 pub mod offset_index;
 pub mod partition_metadata;
 pub mod producer_snapshot;
@@ -31,6 +32,7 @@ pub mod record_batch_builder;
 pub mod record_batch_reader;
 pub mod schema;
 pub mod time_index;
+pub mod topics_record;
 pub mod varint;
 
 mod index_rows;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use common::cases::is_left_closed;
 use common::partitions::{broker_fixtures, cases, folders_in, json, open, partitions_below, root};
+use kseg::log::metadata_log::ClusterMetadata;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::swap_files::Swaps;
 use kseg::log::{Error, Io};
@@ -114,7 +115,8 @@ fn findings_of_incidents_are_reported_with_their_facts() {
         let expected = json(&incident.join("expected.json"));
         let wanted = expected["findings"].as_array().cloned().unwrap_or_default();
         let data = incident.join("data");
-        let mut across = AcrossPartitions::new(&VerifyOptions::default(), true);
+        let metadata = ClusterMetadata::around(std::slice::from_ref(&data), Io::Mmap);
+        let mut across = AcrossPartitions::new(&VerifyOptions::default(), metadata, true);
         for path in partitions_below(&data) {
             let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
             let mut rows = verify(&path);

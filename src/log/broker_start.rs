@@ -10,11 +10,13 @@ use serde::Serialize;
 
 use super::Io;
 use super::checkpoints::{CheckpointDefect, Checkpoints};
-use super::log_dir::{LogDir, LogPath, folder_above};
+use super::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
 use super::mapped_file::MappedFile;
-use super::partition_dir::PartitionDir;
-use crate::format::file_name::{LogDirFileName, LogFileKind, PartitionDirName, PartitionDirStatus};
+use super::metadata_log::ClusterMetadata;
+use super::strays::Stray;
+use crate::format::file_name::{LogDirFileName, PartitionDirName, PartitionDirStatus};
 use crate::format::internal_topic::InternalTopic;
+use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::meta_properties::MetaProperties;
 
 /// Whose log directory it is, as far as its files say.
@@ -39,7 +41,10 @@ impl BrokerNode {
     /// The broker that the `meta.properties` of a log directory names.
     #[must_use]
     pub fn of_log_dir(path: &Path, io: Io) -> Option<Self> {
-        let properties = meta_properties(path, io)?;
+        Self::of(meta_properties(path, io)?)
+    }
+
+    fn of(properties: MetaProperties) -> Option<Self> {
         Some(Self {
             cluster_id: properties.cluster_id?,
             node_id: properties.node_id?,
@@ -47,31 +52,43 @@ impl BrokerNode {
     }
 }
 
-/// Whether the `meta.properties` of a log directory is one of KRaft, whose version is 1
+/// The broker of a log directory under KRaft, where `meta.properties` has version 1
 /// (`MetaPropertiesVersion`).
 #[must_use]
-pub fn is_under_kraft(path: &Path, io: Io) -> bool {
-    meta_properties(path, io).is_some_and(|it| it.version > 0)
+pub fn kraft_node(path: &Path, io: Io) -> Option<BrokerNode> {
+    Some(KRaftLogDir::open(path, io)?.node)
 }
 
-/// Whether a broker takes a live partition for a stray, renames its directory at any start and
-/// serves none of it: under KRaft, one with data and without `partition.metadata`, which a broker
-/// writes before the first batch (`LogManager.isStrayKraftReplica`, `UnifiedLog.append`).
-#[must_use]
-pub fn is_taken_for_stray(dir: &PartitionDir, io: Io) -> bool {
-    let is_live = dir.status() == Some(&PartitionDirStatus::Live);
-    // The quorum loads it and not the log manager.
-    let is_of_quorum = dir.topic() == Some(InternalTopic::ClusterMetadata.name());
-    let begins_at = dir.segments.first().map_or(0, |first| first.base_offset);
-    // An empty one may be without it after a crash.
-    let had_data = dir.size_in_bytes() > 0 || begins_at > 0;
-    if !is_live || is_of_quorum || !had_data || !dir.is_whole {
-        return false;
+/// A log directory under KRaft.
+#[derive(Clone, Debug)]
+pub(super) struct KRaftLogDir {
+    /// The broker.
+    pub(super) node: BrokerNode,
+    /// The id by which the metadata names the directory; none before Kafka 3.7.
+    pub(super) directory_id: Option<KafkaUuid>,
+}
+
+impl KRaftLogDir {
+    /// What its `meta.properties` says.
+    pub(super) fn open(path: &Path, io: Io) -> Option<Self> {
+        let properties = meta_properties(path, io).filter(|it| it.version > 0)?;
+        let directory_id = properties.directory_id;
+        let node = BrokerNode::of(properties)?;
+        Some(Self { node, directory_id })
     }
-    // It may have been written while the directory was listed.
-    let name = LogFileKind::PartitionMetadata.to_string();
-    folder_above(&dir.path).is_some_and(|above| is_under_kraft(&above, io))
-        && !dir.path.join(name).exists()
+
+    /// The one that a path is, or that it lies in: a partition, or a file in either.
+    pub(super) fn around(path: &Path, io: Io) -> Option<(PathBuf, Self)> {
+        let mut path = path.to_owned();
+        for _ in 0..2 {
+            if let Some(found) = Self::open(&path, io) {
+                return Some((path, found));
+            }
+            path = above(&path)?;
+        }
+        let found = Self::open(&path, io)?;
+        Some((path, found))
+    }
 }
 
 fn meta_properties(path: &Path, io: Io) -> Option<MetaProperties> {
@@ -148,11 +165,15 @@ pub struct StartObstacles {
 
 impl StartObstacles {
     /// Looks through the log directories that the paths are, or lie in. What cannot be listed is
-    /// passed over: whoever goes through the partitions says so.
+    /// passed over: whoever goes through the partitions says so. Strays are renamed before a broker
+    /// sees that it has a partition twice, so they are none of these.
     #[must_use]
-    pub fn find(paths: &[PathBuf], io: Io) -> Self {
+    pub fn find(paths: &[PathBuf], metadata: &mut ClusterMetadata, io: Io) -> Self {
         let mut found = Self::default();
-        let mut logs = HashMap::new();
+        let mut replicas = Replicas {
+            metadata,
+            logs: HashMap::new(),
+        };
         let mut seen = BTreeSet::new();
         for path in paths {
             let Some(dir) = log_dir_of(path) else {
@@ -160,7 +181,7 @@ impl StartObstacles {
             };
             let resolved = resolved(&dir.path);
             if seen.insert(resolved.clone()) {
-                found.log_dir(&dir, resolved, io, &mut logs);
+                found.log_dir(&dir, resolved, &mut replicas, io);
             }
         }
         found
@@ -202,13 +223,7 @@ impl StartObstacles {
         Some(obstacle)
     }
 
-    fn log_dir(
-        &mut self,
-        dir: &LogDir,
-        resolved: PathBuf,
-        io: Io,
-        logs: &mut HashMap<(Broker, String, i32, bool), PathBuf>,
-    ) {
+    fn log_dir(&mut self, dir: &LogDir, resolved: PathBuf, replicas: &mut Replicas<'_>, io: Io) {
         let node = BrokerNode::of_log_dir(&dir.path, io);
         let broker = node.map_or_else(|| Broker::Of(resolved.clone()), Broker::Node);
         self.brokers.insert(resolved.clone(), broker.clone());
@@ -228,39 +243,23 @@ impl StartObstacles {
             });
         }
         for partition in &dir.partitions {
-            let PartitionDirName {
-                topic,
-                partition: number,
-                status,
-            } = &partition.name;
-            let is_future = match status {
-                PartitionDirStatus::Live => false,
-                PartitionDirStatus::Future(_) => true,
-                PartitionDirStatus::Delete(_) | PartitionDirStatus::Stray(_) => continue,
-            };
-            // The quorum loads it and not the log manager.
-            if topic == InternalTopic::ClusterMetadata.name() {
+            let Some(twin) = replicas.twin_of(partition, &broker) else {
                 continue;
-            }
-            let key = (broker.clone(), topic.clone(), *number, is_future);
-            if let Some(twin) = logs.get(&key) {
-                add(StartObstacle {
-                    path: partition.path.display().to_string(),
-                    exception: "IllegalStateException",
-                    stops_broker: true,
-                    message: format!(
-                        "the broker has this partition in {} as well",
-                        twin.display()
-                    ),
-                    next_step: "compare the two with kseg diff and move one away",
-                    what: Obstacle::DuplicatePartition {
-                        name: partition.name.clone(),
-                        twin: twin.clone(),
-                    },
-                });
-            } else {
-                logs.insert(key, partition.path.clone());
-            }
+            };
+            add(StartObstacle {
+                path: partition.path.display().to_string(),
+                exception: "IllegalStateException",
+                stops_broker: true,
+                message: format!(
+                    "the broker has this partition in {} as well",
+                    twin.display()
+                ),
+                next_step: "compare the two with kseg diff and move one away",
+                what: Obstacle::DuplicatePartition {
+                    name: partition.name.clone(),
+                    twin,
+                },
+            });
         }
         for problem in Checkpoints::read(&dir.path, io).problems {
             let message = problem.to_string();
@@ -280,6 +279,44 @@ impl StartObstacles {
                 },
             });
         }
+    }
+}
+
+/// The replicas of a run, as brokers register them.
+struct Replicas<'m> {
+    metadata: &'m mut ClusterMetadata,
+    /// By broker, topic and partition, and whether it is a future one.
+    logs: HashMap<(Broker, String, i32, bool), PathBuf>,
+}
+
+impl Replicas<'_> {
+    /// Registers a directory, unless it or the one that is registered already is a stray; the other
+    /// one, if neither is.
+    fn twin_of(&mut self, dir: &PartitionPath, broker: &Broker) -> Option<PathBuf> {
+        let name = &dir.name;
+        let is_future = match name.status {
+            PartitionDirStatus::Live => false,
+            PartitionDirStatus::Future(_) => true,
+            PartitionDirStatus::Delete(_) | PartitionDirStatus::Stray(_) => return None,
+        };
+        // The quorum loads it and not the log manager.
+        if name.topic == InternalTopic::ClusterMetadata.name() {
+            return None;
+        }
+        let key = (
+            broker.clone(),
+            name.topic.clone(),
+            name.partition,
+            is_future,
+        );
+        // Which is a stray is looked at where there are two.
+        let twin = self.logs.get(&key);
+        if let Some(twin) = twin.filter(|it| !Stray::is_at(it, self.metadata)) {
+            let is_stray = Stray::is_at(&dir.path, self.metadata);
+            return (!is_stray).then(|| twin.clone());
+        }
+        self.logs.insert(key, dir.path.clone());
+        None
     }
 }
 

@@ -4,6 +4,7 @@
 //! Everything is opened for reading only and left as it was. What is damaged inside a file is
 //! handed out as [`damage::Damage`]; an [`Error`] means that a file could not be looked at.
 
+pub mod abandoned_future;
 pub mod batches;
 pub mod broker_start;
 pub mod checkpoints;
@@ -17,6 +18,7 @@ pub mod log_dir;
 pub mod log_input_stream;
 pub mod lost_front;
 pub mod mapped_file;
+pub mod metadata_log;
 pub mod odd_entry;
 pub mod offset_ranges;
 pub mod orphan_files;
@@ -28,6 +30,7 @@ pub mod records;
 mod resync;
 pub mod segment_indexer;
 pub mod settling;
+pub mod strays;
 pub mod swap_files;
 
 pub use error::Error;

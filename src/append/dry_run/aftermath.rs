@@ -8,7 +8,7 @@ use super::row::LeftOpen;
 use super::{DryRun, DryRunOptions, as_files_error, reference};
 use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
-use crate::log::broker_start::{is_taken_for_stray, outage};
+use crate::log::broker_start::outage;
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
 use crate::log::odd_entry::{OddEffect, WAITS};
 use crate::log::partition_dir::PartitionDir;
@@ -33,25 +33,11 @@ impl DryRun {
         if !self.row.loads || self.row.status == Some("delete") {
             return Ok(());
         }
-        self.warn_of_stray(dir, options);
         self.warn_of_torn_tail();
         self.warn_of_odd_entries(dir);
         self.warn_below_high_watermark(dir, checkpoints, options);
         self.find_left_open(dir, gone, options)?;
         self.find_last_copies(dir, checkpoints, options)
-    }
-
-    /// What the start does once all partitions are loaded (`LogManager.loadLogs`).
-    fn warn_of_stray(&mut self, dir: &PartitionDir, options: &DryRunOptions) {
-        self.row.is_stray = is_taken_for_stray(dir, options.io);
-        if self.row.is_stray {
-            self.row.warnings.push(
-                "partition.metadata is not there: the broker renames the directory to ...-stray \
-                 and serves none of it; write the file before the start, kseg ls on another \
-                 replica shows the topic id"
-                    .to_owned(),
-            );
-        }
     }
 
     /// What a broker has not opened yet, and cannot.

@@ -53,13 +53,15 @@ pub struct CleanStop {
 }
 
 impl CleanStop {
-    /// The next partition, as it came up. Logs to be deleted, strays and the metadata log are in no
-    /// checkpoint.
+    /// The next partition, as it came up. Logs that are deleted, strays, also those that the start
+    /// makes, and the metadata log are in no checkpoint.
     pub fn add(&mut self, row: &RecoverRow) {
         let (Some(topic), Some(partition)) = (&row.topic, row.partition) else {
             return;
         };
         if !matches!(row.status, Some("live" | "future"))
+            || row.stray.is_some()
+            || row.replaced_by.is_some()
             || topic == InternalTopic::ClusterMetadata.name()
         {
             return;

@@ -13,7 +13,9 @@ mod last_copies;
 mod loss;
 mod metadata_log;
 mod reference;
+mod replaced;
 pub mod row;
+mod stray;
 
 use std::ffi::OsStr;
 use std::io;

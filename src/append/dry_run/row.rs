@@ -8,6 +8,7 @@ use crate::append::error::NO_EXCEPTION;
 use crate::log::broker_start::StartObstacle;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Change;
+use crate::log::strays::Stray;
 use crate::state::KnownProducer;
 
 /// How a broker starts: by `.kafka_cleanshutdown`.
@@ -56,6 +57,15 @@ pub struct RecoverRow {
     /// What lies beside the partition and keeps its broker from starting, or takes its log
     /// directory offline. All else in this row is what loading would come to without that.
     pub broker_error: Option<StartObstacle>,
+    /// Why the broker takes the directory for a stray, renames it to `...-stray` at the end of this
+    /// start and serves none of it; null if it does not, or if that cannot be told.
+    pub stray: Option<Stray>,
+    /// The copy in another log directory that is put into use at the end of this start, as the
+    /// metadata has the replica there, whereupon this directory is deleted; null if there is none,
+    /// or if that cannot be told.
+    pub replaced_by: Option<String>,
+    /// Whether this is such a copy.
+    pub takes_over: bool,
     /// Whether records are gone afterwards that are in the files now, and in no others of them.
     pub loses_data: bool,
     /// Whether the broker forgets producers or open transactions that it can know of now.
@@ -114,7 +124,7 @@ pub struct RecoverRow {
     pub files_after_start: Vec<FileSize>,
     /// What an operator should know.
     pub warnings: Vec<String>,
-    /// Whether the broker sets the directory aside and serves none of it; the warnings say so.
+    /// Whether it is a stray that was in use and has data; the warnings say so.
     #[serde(skip)]
     pub is_stray: bool,
     /// Offsets of the parts of segments that are lost, with what was compacted away between them.

@@ -8,6 +8,7 @@ mod coordinators;
 mod inputs;
 #[cfg(test)]
 mod man;
+mod metadata_logs;
 mod new_folder;
 mod pairs;
 mod progress;

@@ -1,57 +1,41 @@
-//! What only several partitions together tell: topic ids that the cluster does not know, records of
-//! one partition in another.
-
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+//! What only several partitions together tell: strays by the metadata log, records of one partition
+//! in another.
 
 use super::equal_records::EqualRecords;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::partition::{VerifyOptions, VerifySummary};
-use super::topic_ids::topic_ids;
-use crate::format::file_name::{LogFileKind, PartitionDirStatus};
-use crate::format::internal_topic::InternalTopic;
-use crate::log::broker_start::BrokerNode;
-use crate::log::log_dir::folder_above;
+use crate::format::file_name::LogFileKind;
+use crate::format::kafka_uuid::KafkaUuid;
+use crate::log::metadata_log::ClusterMetadata;
 use crate::log::partition_dir::PartitionDir;
+use crate::log::strays::{Stray, other_name};
 use crate::log::{Error, Io};
 
 /// Follows the partitions of a run.
 #[derive(Debug)]
 pub struct AcrossPartitions {
     io: Io,
-    max_batch_bytes: usize,
     equal_records: Option<EqualRecords>,
-    /// The broker of each folder above a partition.
-    brokers: HashMap<PathBuf, Option<BrokerNode>>,
-    live: Vec<Live>,
-    /// Topic ids by cluster.
-    topics: HashMap<String, HashMap<String, String>>,
-}
-
-/// A live partition directory.
-#[derive(Debug)]
-struct Live {
-    topic: String,
-    partition: i32,
-    path: PathBuf,
-    topic_id: Option<String>,
-    broker: Option<BrokerNode>,
+    metadata: ClusterMetadata,
 }
 
 impl AcrossPartitions {
     /// Before the first partition. With `equal_records` every batch is compared with those of
     /// other partitions.
     #[must_use]
-    pub fn new(options: &VerifyOptions, equal_records: bool) -> Self {
+    pub fn new(options: &VerifyOptions, metadata: ClusterMetadata, equal_records: bool) -> Self {
         Self {
             io: options.io,
-            max_batch_bytes: options.max_batch_bytes,
             equal_records: equal_records.then(EqualRecords::default),
-            brokers: HashMap::new(),
-            live: Vec::new(),
-            topics: HashMap::new(),
+            metadata,
         }
+    }
+
+    /// The metadata that strays were found by.
+    #[must_use]
+    pub fn metadata(&self) -> &ClusterMetadata {
+        &self.metadata
     }
 
     /// Whether so many batches were looked at that not all were remembered for the search.
@@ -70,9 +54,7 @@ impl AcrossPartitions {
         mut emit: impl FnMut(&Finding) -> Result<(), E>,
     ) -> Result<VerifySummary, E> {
         let mut found = Vec::new();
-        if dir.status() == Some(&PartitionDirStatus::Live) {
-            self.live(dir)?;
-        }
+        found.extend(self.stray(dir)?);
         if let Some(equal_records) = &mut self.equal_records {
             equal_records.partition(dir, self.io, &mut found)?;
         }
@@ -89,74 +71,59 @@ impl AcrossPartitions {
         Ok(summary)
     }
 
-    fn live(&mut self, dir: &PartitionDir) -> Result<(), Error> {
-        let (Some(topic), Some(partition)) = (dir.topic(), dir.partition()) else {
-            return Ok(());
+    fn stray(&mut self, dir: &PartitionDir) -> Result<Option<Finding>, Error> {
+        let Some(stray) = Stray::of(dir, &mut self.metadata) else {
+            return self.other_name(dir);
         };
-        let broker = self.broker(&dir.path);
-        if topic == InternalTopic::ClusterMetadata.name() {
-            if let Some(broker) = &broker {
-                let ids = topic_ids(dir, self.io, self.max_batch_bytes)?;
-                self.topics.insert(broker.cluster_id.clone(), ids);
+        let set_aside = |why: &str| format!("any start renames the directory to ...-stray: {why}");
+        let (kind, message, expected, found, broker_action) = match &stray {
+            // Told with the files of the partition.
+            Stray::NoTopicId => return Ok(None),
+            Stray::UnknownTopicId { topic_id, current } => {
+                let is = of_name(*current);
+                let message = format!("topic id is {topic_id}, the cluster's metadata has {is}");
+                let action = set_aside("its topic was deleted");
+                let found = topic_id.to_string();
+                (Kind::TopicIdDiffers, message, is, found, action)
             }
-            return Ok(());
-        }
-        self.live.push(Live {
-            topic: topic.to_owned(),
-            partition,
-            path: dir.path.clone(),
-            topic_id: dir.topic_id(self.io)?,
-            broker,
-        });
-        Ok(())
+            Stray::UnknownPartition { .. } | Stray::NotAssigned { .. } => (
+                Kind::NotAssigned,
+                stray.to_string(),
+                "a replica that the metadata has on this broker".to_owned(),
+                stray.name().to_owned(),
+                set_aside("it serves none of it"),
+            ),
+        };
+        Ok(Some(Finding {
+            file: Some(LogFileKind::PartitionMetadata.to_string()),
+            message,
+            expected: Some(expected),
+            found: Some(found),
+            broker_action,
+            ..Finding::new(Severity::Notable, kind, "")
+        }))
     }
 
-    /// The broker whose log directory holds a partition; `None` if nothing there says so.
-    fn broker(&mut self, path: &Path) -> Option<BrokerNode> {
-        let io = self.io;
-        self.brokers
-            .entry(folder_above(path)?)
-            .or_insert_with_key(|above| BrokerNode::of_log_dir(above, io))
-            .clone()
+    /// A directory with the name of one topic and the id of another one.
+    fn other_name(&mut self, dir: &PartitionDir) -> Result<Option<Finding>, Error> {
+        let Some((topic, current)) = other_name(dir, &mut self.metadata) else {
+            return Ok(None);
+        };
+        let id = dir.topic_id(self.io)?.unwrap_or_default();
+        let is = of_name(current);
+        Ok(Some(Finding {
+            file: Some(LogFileKind::PartitionMetadata.to_string()),
+            message: format!("topic id is {id}, that of {topic}: the cluster's metadata has {is}"),
+            expected: Some(is),
+            found: Some(id),
+            broker_action: "keeps it under this name and serves none of it: it is of another topic"
+                .to_owned(),
+            ..Finding::new(Severity::Notable, Kind::TopicIdDiffers, "")
+        }))
     }
+}
 
-    /// After the last partition: those whose topic id is not the cluster's.
-    ///
-    /// # Errors
-    /// If `emit` fails.
-    pub fn finish<E>(
-        &self,
-        mut emit: impl FnMut(&Finding) -> Result<(), E>,
-    ) -> Result<VerifySummary, E> {
-        let mut summary = VerifySummary::default();
-        for live in &self.live {
-            let topics = live
-                .broker
-                .as_ref()
-                .and_then(|it| self.topics.get(&it.cluster_id));
-            let Some((topics, own)) = topics.zip(live.topic_id.as_ref()) else {
-                continue;
-            };
-            let known = topics.get(&live.topic);
-            if known == Some(own) {
-                continue;
-            }
-            let is = known.map_or("no such topic".to_owned(), Clone::clone);
-            let finding = Finding {
-                path: live.path.display().to_string(),
-                topic: Some(live.topic.clone()),
-                partition: Some(live.partition),
-                file: Some(LogFileKind::PartitionMetadata.to_string()),
-                message: format!("topic id is {own}, the cluster's metadata has {is}"),
-                expected: Some(is),
-                found: Some(own.clone()),
-                broker_action: "renames the directory to ...-stray at start: its topic was deleted"
-                    .to_owned(),
-                ..Finding::new(Severity::Notable, Kind::TopicIdDiffers, "")
-            };
-            summary.count(finding.severity);
-            emit(&finding)?;
-        }
-        Ok(summary)
-    }
+/// What the metadata has for a topic's name.
+fn of_name(current: Option<KafkaUuid>) -> String {
+    current.map_or("no such topic".to_owned(), |id| id.to_string())
 }

@@ -9,10 +9,11 @@ use super::start::{Start, does_not_load};
 use super::swaps::of_swap;
 use crate::format::file_name::{FileState, LogFileKind, PartitionDirStatus};
 use crate::format::partition_metadata::PartitionMetadata;
-use crate::log::broker_start::{DOES_NOT_START, is_taken_for_stray, outage};
+use crate::log::broker_start::{DOES_NOT_START, outage};
 use crate::log::odd_entry::{Odd, OddEffect, OddEntry, WAITS};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::settling::Settling;
+use crate::log::strays::{had_data, has_no_topic_id};
 use crate::log::swap_files::{Swaps, has_suffix, number};
 use crate::log::{Error, Io};
 
@@ -327,7 +328,7 @@ pub(super) fn check_partition_metadata(
 }
 
 fn no_partition_metadata(dir: &PartitionDir, io: Io) -> Option<Finding> {
-    is_taken_for_stray(dir, io).then(|| Finding {
+    (had_data(dir) && has_no_topic_id(dir, io)).then(|| Finding {
         file: Some(LogFileKind::PartitionMetadata.to_string()),
         expected: Some("the id of the topic, written before the first batch".to_owned()),
         found: Some("no file".to_owned()),

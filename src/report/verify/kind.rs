@@ -165,6 +165,8 @@ kinds! {
         "partition.metadata is not readable, or not there beside data";
     TopicIdDiffers "topic-id-differs" "S11"
         "a topic id other than the cluster's";
+    NotAssigned "not-assigned" "section 15"
+        "a replica that the metadata does not have on this broker";
     DuplicatePartition "duplicate-partition" "S12"
         "a partition that is live in two log directories";
     CleanerOffset "cleaner-offset" "S16"

@@ -35,7 +35,6 @@ mod snapshots;
 mod stable_offsets;
 mod start;
 mod swaps;
-mod topic_ids;
 mod transactions;
 mod unreadable;
 

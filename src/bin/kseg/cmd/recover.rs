@@ -11,13 +11,18 @@ use kseg::append::dry_run::gone::GoneRange;
 use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRun, DryRunOptions, INDEX_MEMORY, RecoverRow, dry_run};
 use kseg::format::file_name::LogDirFileName;
+use kseg::log::abandoned_future::{replaced_by, takes_over};
 use kseg::log::broker_start::{StartObstacles, outage};
 use kseg::log::log_dir::LogDir;
+use kseg::log::metadata_log::ClusterMetadata;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::log::strays::Stray;
 use kseg::report::verify::{Depth, VerifyOptions, unreadable_offsets};
 
 use crate::cli::{PartitionFilterArgs, PathArgs, StartArg, parse_time};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput, stopped_cleanly};
+use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above, stopped_cleanly};
+use crate::metadata_logs::warn_unusable;
 use crate::new_folder::{NewFolder, refuse_to_write_beside_the_log, straight_into_folder};
 use crate::render::json::JsonRows;
 use crate::render::recover_table::{RecoverTable, Shown};
@@ -39,7 +44,7 @@ Examples:
 Exit status:
   0  done: the start this directory would get loses no data
   1  done: it loses data, or acknowledged records are gone already, or a partition or the broker
-     does not come up; with --start, that start
+     does not come up, or the broker takes one with data for a stray; with --start, that start
   2  could not do it: bad usage, unreadable input, no such partition, folder not empty")]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -111,23 +116,22 @@ impl BrokerArgs {
 }
 
 pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<Status> {
-    let copy = args.out.as_deref();
-    if copy.is_some() {
+    let out = args.out.as_deref();
+    if out.is_some() {
         context.out.take_for_extra();
     }
-    let copy = copy.map(|out| Copy::begin(&args.paths.paths, out));
+    let copy = out.map(|out| Copy::begin(&args.paths.paths, out));
     let mut copy = copy.transpose()?;
     let inputs = Inputs::new(&args.paths, args.partitions.filter())
         .needing_checkpoints()
         .collecting()
         .whole();
     let mut json = JsonRows::for_format(context.format, "kseg/recover/v1");
-    let obstacles = StartObstacles::find(&args.paths.paths, context.io);
-    let is_hindered = obstacles.iter().next().is_some();
-    let mut status = if is_hindered {
-        Status::Found
-    } else {
-        Status::Clean
+    let mut metadata = ClusterMetadata::around(&args.paths.paths, context.io);
+    let obstacles = StartObstacles::find(&args.paths.paths, &mut metadata, context.io);
+    let mut status = match obstacles.iter().next() {
+        Some(_) => Status::Found,
+        None => Status::Clean,
     };
     if json.is_some() {
         tell(&obstacles, context);
@@ -148,9 +152,10 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
             }
             Input::Partition(partition) => partition,
         };
-        let Some(runs) = played(args, partition, context) else {
+        let Some(mut runs) = played(args, partition, context) else {
             return Ok(());
         };
+        judge(args, partition.dir, &mut runs, &mut metadata, context);
         let obstacle = obstacles.of_partition(&partition.dir.path);
         for mut run in runs {
             run.row.broker_error = obstacle.cloned();
@@ -172,14 +177,14 @@ pub(crate) fn run(args: &RecoverArgs, context: &mut Context) -> anyhow::Result<S
         }
         Ok(())
     });
+    let known = (obstacles, metadata.unusable().is_empty());
     match json {
         Some(json) => json.finish(&mut context.out)?,
-        None => RecoverTable::new(rows, args.shown(), obstacles).print(context)?,
+        None => RecoverTable::new(rows, args.shown(), known).print(context)?,
     }
     walked?;
-    if let Some(copy) = copy {
-        copy.finish(context)?;
-    }
+    warn_unusable(&metadata, context);
+    copy.map_or(Ok(()), |copy| copy.finish(context))?;
     Ok(status)
 }
 
@@ -219,6 +224,53 @@ fn played(
     Some(runs)
 }
 
+/// Looks what the cluster's metadata makes of the partition once it is loaded.
+fn judge(
+    args: &RecoverArgs,
+    dir: &PartitionDir,
+    runs: &mut [DryRun],
+    metadata: &mut ClusterMetadata,
+    context: &mut Context,
+) {
+    let stray = Stray::of(dir, metadata);
+    let takes_over = takes_over(dir, metadata);
+    let copy = replaced_by(dir, metadata);
+    for run in runs {
+        if let Some(stray) = stray.clone() {
+            run.row.set_stray(stray, dir);
+        }
+        run.row.takes_over = run.row.loads && takes_over;
+        if let Some(copy) = &copy
+            && let Err(error) = find_replaced(args, (copy, dir), run, context)
+        {
+            context.fail(&error);
+        }
+    }
+}
+
+/// Looks what a copy has that is put in the place of the partition.
+fn find_replaced(
+    args: &RecoverArgs,
+    (copy, replaced): (&PartitionDir, &PartitionDir),
+    run: &mut DryRun,
+    context: &Context,
+) -> Result<(), kseg::log::Error> {
+    let offsets = checkpoints_above(&copy.path, context).of_dir(copy);
+    let options = options(args, copy, context);
+    let copy = dry_run(copy, offsets, run.row.start, &options)?;
+    run.row.set_replaced(&copy.row, replaced, context.io)
+}
+
+fn options(args: &RecoverArgs, dir: &PartitionDir, context: &Context) -> DryRunOptions {
+    DryRunOptions {
+        io: context.io,
+        config: args.broker.config(),
+        now_ms: args.broker.now,
+        is_clean: stopped_cleanly(&dir.path),
+        index_memory: INDEX_MEMORY,
+    }
+}
+
 /// The starts asked for, the one the directory would get first.
 fn starts(
     args: &RecoverArgs,
@@ -228,14 +280,8 @@ fn starts(
     let mut offsets = partition.offsets;
     offsets.recovery_point = args.broker.recovery_point.or(offsets.recovery_point);
     offsets.log_start_offset = args.broker.log_start_offset.or(offsets.log_start_offset);
-    let is_clean = stopped_cleanly(&partition.dir.path);
-    let options = DryRunOptions {
-        io: context.io,
-        config: args.broker.config(),
-        now_ms: args.broker.now,
-        is_clean,
-        index_memory: INDEX_MEMORY,
-    };
+    let options = options(args, partition.dir, context);
+    let is_clean = options.is_clean;
     let starts = match (args.start, is_clean) {
         (Some(start), _) => vec![start.into()],
         (None, true) => vec![Start::Clean, Start::Unclean],
@@ -366,6 +412,7 @@ pub(crate) fn is_touched(row: &RecoverRow) -> bool {
     !row.loads
         || row.loses_data
         || row.loses_producer_state
+        || row.stray.is_some()
         || !row.actions.is_empty()
         || !row.warnings.is_empty()
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use kseg::format::file_name::{LogDirFileName, LogFileKind, LogFileName};
 use kseg::log::broker_start::StartObstacles;
 use kseg::log::log_dir::{LogDir, LogPath};
+use kseg::log::metadata_log::ClusterMetadata;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
 use kseg::report::filter::Filter;
@@ -21,6 +22,7 @@ use crate::cli::{PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::coordinators::Coordinators;
 use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above};
+use crate::metadata_logs::warn_unusable;
 use crate::progress::ByteProgress;
 use crate::render::json::JsonRows;
 use crate::render::verify_table::VerifyTable;
@@ -117,10 +119,12 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
         .with_own_progress()
         .telling_odd_entries();
     let begun = Instant::now();
+    let mut metadata = ClusterMetadata::around(&args.paths.paths, context.io);
+    let obstacles = StartObstacles::find(&args.paths.paths, &mut metadata, context.io);
     let mut run = Run {
         progress: ByteProgress::new(|| inputs.size_in_bytes()),
-        across: AcrossPartitions::new(&options, args.equal_records),
-        obstacles: StartObstacles::find(&args.paths.paths, context.io),
+        across: AcrossPartitions::new(&options, metadata, args.equal_records),
+        obstacles,
         options,
         log_dirs: HashSet::new(),
         out: Out {
@@ -134,10 +138,9 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
     let Run {
         progress,
         across,
-        mut out,
+        out,
         ..
     } = run;
-    across.finish(|finding| out.finding(finding, context))?;
     drop(progress);
     let elapsed = begun.elapsed();
     let total = out.total.clone();
@@ -147,6 +150,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &mut Context) -> anyhow::Result<St
         None => out.table.print(&total, elapsed, context)?,
     }
     walked?;
+    warn_unusable(across.metadata(), context);
     if across.forgot_batches() {
         context.warn("too many batches: records equal to those of the first ones were looked for");
     }

@@ -15,7 +15,7 @@ use super::columns::Align::{Left, Right};
 use super::note_hidden;
 use super::recover_outages::Outages;
 use super::recover_totals::Totals;
-use super::recover_verdict::Verdict;
+use super::recover_verdict::{Unlooked, Verdict};
 use super::summary::{Summary, SummaryColumn};
 use super::text::{bytes, count, optional, plural, printable};
 use super::wrap::wrapped;
@@ -49,6 +49,8 @@ pub(crate) struct RecoverTable {
     /// Names that more than one partition of the run has.
     shared_names: BTreeSet<String>,
     shows: Shown,
+    /// Whether it is known which partitions are strays.
+    knows_strays: bool,
 }
 
 /// What was asked for.
@@ -63,12 +65,17 @@ pub(crate) struct Shown {
 }
 
 impl RecoverTable {
-    pub(crate) fn new(rows: Vec<RecoverRow>, shows: Shown, obstacles: StartObstacles) -> Self {
+    pub(crate) fn new(
+        rows: Vec<RecoverRow>,
+        shows: Shown,
+        (obstacles, knows_strays): (StartObstacles, bool),
+    ) -> Self {
         Self {
             outages: Outages::new(obstacles, &rows),
             shared_names: shared_names(&rows),
             rows,
             shows,
+            knows_strays,
         }
     }
 
@@ -136,7 +143,11 @@ impl RecoverTable {
         let verdict = Verdict::new(
             rows,
             self.shows.picked,
-            (context.failures(), self.shows.quick),
+            Unlooked {
+                failures: context.failures(),
+                quick: self.shows.quick,
+                strays: !self.knows_strays,
+            },
         );
         let width = context.style.width;
         for line in wrapped(&printable(&verdict.line()), width) {
@@ -341,6 +352,12 @@ fn outcome(row: &RecoverRow) -> String {
     }
     let mut parts = Vec::new();
     let losses = &row.losses;
+    if row.stray.is_some() {
+        parts.push("set aside as stray".to_owned());
+    }
+    if row.replaced_by.is_some() {
+        parts.push("deleted for a copy".to_owned());
+    }
     if row.loses_data {
         let records = count(losses.records, "record");
         parts.push(match (losses.first_offset, losses.last_offset) {
@@ -383,6 +400,7 @@ fn outcome(row: &RecoverRow) -> String {
         parts.push(match (row.status, row.actions.is_empty()) {
             (Some("delete"), _) => "to be deleted".to_owned(),
             (Some("stray"), _) => "stray: kept aside, not used".to_owned(),
+            (Some("future"), _) if row.takes_over => "put into use".to_owned(),
             (Some("future"), _) => "copy under way to this directory".to_owned(),
             (_, _) if !row.warnings.is_empty() => "see the warning".to_owned(),
             (_, true) => "stays as it is".to_owned(),

@@ -17,6 +17,7 @@ pub(super) struct Totals {
     do_not_load: u64,
     stops_broker: bool,
     torn: u64,
+    strays: u64,
     warned: u64,
     pub(super) bytes_to_read: u64,
 }
@@ -35,6 +36,7 @@ impl Totals {
             totals.do_not_load += u64::from(!row.loads);
             totals.stops_broker |= row.error.as_ref().is_some_and(|it| it.stops_broker);
             totals.torn += u64::from(row.torn_tail_bytes > 0);
+            totals.strays += u64::from(row.is_stray);
             totals.warned += u64::from(!row.warnings.is_empty());
             totals.bytes_to_read += row.bytes_to_read;
         }
@@ -48,6 +50,11 @@ impl Totals {
         let losses = [
             part(self.do_not_load, "does not come up", "do not come up"),
             part(self.lose_data, "loses data", "lose data"),
+            part(
+                self.strays,
+                "is set aside as a stray",
+                "are set aside as strays",
+            ),
             part(
                 self.lost_acknowledged,
                 "has lost acknowledged records",

@@ -22,29 +22,36 @@ const MAX_NAMED: usize = 3;
 pub(crate) struct Verdict<'a> {
     rows: Vec<(String, &'a RecoverRow)>,
     picked: Option<Start>,
+    unlooked: Unlooked,
+}
+
+/// What was not looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Unlooked {
     /// What could not be done.
-    failures: u64,
+    pub(crate) failures: u64,
     /// Whether no checksums were computed to look for what is gone.
-    quick: bool,
+    pub(crate) quick: bool,
+    /// Whether no metadata log tells which partitions are strays, although one is there.
+    pub(crate) strays: bool,
 }
 
 impl<'a> Verdict<'a> {
     pub(crate) fn new(
         rows: Vec<(String, &'a RecoverRow)>,
         picked: Option<Start>,
-        (failures, quick): (u64, bool),
+        unlooked: Unlooked,
     ) -> Self {
         Self {
             rows,
             picked,
-            failures,
-            quick,
+            unlooked,
         }
     }
 
     /// Whether it is a good one: that of status 0.
     pub(crate) fn is_good(&self) -> bool {
-        self.failures == 0 && !self.rows.iter().any(|(_, row)| row.is_loss())
+        self.unlooked.failures == 0 && !self.rows.iter().any(|(_, row)| row.is_loss())
     }
 
     /// The line.
@@ -53,13 +60,14 @@ impl<'a> Verdict<'a> {
             return self.good();
         }
         [
-            incomplete(self.failures),
+            incomplete(self.unlooked.failures),
             self.outage(),
             self.strays(),
             self.losses(),
             self.acknowledged(),
             self.gone(),
             self.torn(),
+            self.strays_not_known(),
         ]
         .into_iter()
         .flatten()
@@ -72,7 +80,7 @@ impl<'a> Verdict<'a> {
         if warned.is_empty() {
             let start = self.picked.map(|it| format!(" {}", it.name()));
             let unknown = self.not_known();
-            let gone = if self.quick {
+            let gone = if self.unlooked.quick {
                 "; whether older batches can still be read was not looked at (--quick)"
             } else if unknown.is_some() {
                 ", and nothing before its end is gone already"
@@ -81,14 +89,28 @@ impl<'a> Verdict<'a> {
             };
             let start = start.unwrap_or_default();
             let unknown = unknown.unwrap_or_default();
-            return format!("safe to start{start}: nothing is lost by it{gone}{unknown}");
+            let strays = self.and_strays_not_known();
+            return format!("safe to start{start}: nothing is lost by it{gone}{unknown}{strays}");
         }
         format!(
-            "{} loses no record, but read the warnings first: {}{}",
+            "{} loses no record, but read the warnings first: {}{}{}",
             self.starting(),
             listed(&warned),
             self.not_known().unwrap_or_default(),
+            self.and_strays_not_known(),
         )
+    }
+
+    fn strays_not_known(&self) -> Option<String> {
+        let of = InternalTopic::ClusterMetadata.name();
+        let what =
+            format!("which partitions it takes for strays is not known: {of}-0 does not tell");
+        self.unlooked.strays.then_some(what)
+    }
+
+    fn and_strays_not_known(&self) -> String {
+        let what = self.strays_not_known();
+        what.map_or_else(String::new, |what| format!("; {what}"))
     }
 
     /// Of which partitions it is not known what had been acknowledged: nobody can say then whether

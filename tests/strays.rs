@@ -15,6 +15,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kseg::format::kafka_uuid::KafkaUuid;
+use kseg::log::Io;
+use kseg::log::metadata_log::ClusterMetadata;
+use kseg::log::partition_dir::PartitionDir;
+use kseg::log::strays::Stray;
 use recover_run::{Run, copy_of, recover};
 use serde_json::Value;
 
@@ -245,6 +250,26 @@ fn verify_finds_the_same() {
     // One without data and without topic id loses nothing.
     found.insert("data/empty-0".to_owned());
     assert_eq!(found, made_strays());
+}
+
+/// A broker at work makes a directory when its metadata log has the topic, which may be after that
+/// was read.
+#[test]
+fn a_metadata_log_that_goes_on_is_read_again() {
+    let copied = copy_of(STRAYS);
+    let (log, whole) = (copied.path().join(METADATA_LOG), copied.path());
+    let bytes = fs::read(&log).unwrap();
+    // Behind the batch in which the topic came again there are others.
+    let again = PartitionDir::open(&whole.join("data/again-0")).unwrap();
+    let id: KafkaUuid = again.topic_id(Io::Mmap).unwrap().unwrap().parse().unwrap();
+    let mut places = bytes.windows(id.0.len());
+    let before = places.position(|it| it == id.0).unwrap();
+    fs::write(&log, &bytes[..before]).unwrap();
+    let mut metadata = ClusterMetadata::around(&[whole.join("data")], Io::Mmap);
+    let stray = Stray::of(&again, &mut metadata).unwrap();
+    assert_eq!(stray.name(), "unknown-topic-id");
+    fs::write(&log, &bytes).unwrap();
+    assert_eq!(Stray::of(&again, &mut metadata), None);
 }
 
 fn row<'r>(run: &'r Run, path: &Path) -> &'r Value {

@@ -57,6 +57,16 @@ impl Stray {
         if has_no_topic_id(dir, metadata.io) {
             return Some(Self::NoTopicId);
         }
+        let stray = Self::by_metadata(dir, metadata)?;
+        // A broker at work makes the directory once the metadata has come, which may be after it
+        // was read here.
+        if metadata.forget_if_changed(dir) {
+            return Self::by_metadata(dir, metadata);
+        }
+        Some(stray)
+    }
+
+    fn by_metadata(dir: &PartitionDir, metadata: &mut ClusterMetadata) -> Option<Self> {
         let partition = dir.partition()?;
         let known = metadata.known_of(dir)?;
         let (topic_id, topics) = (known.topic_id, known.topics);

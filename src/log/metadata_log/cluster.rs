@@ -20,8 +20,15 @@ pub struct ClusterMetadata {
     /// The log directories under KRaft, by the names they were given.
     log_dirs: Vec<(PathBuf, KRaftLogDir)>,
     /// By cluster; `None` where no log of it is at hand or none can be used.
-    logs: HashMap<String, Option<MetadataLog>>,
+    logs: HashMap<String, Option<ReadLog>>,
     unusable: Vec<UnusableMetadataLog>,
+}
+
+/// A metadata log and the directory as it was when it was read.
+#[derive(Debug)]
+struct ReadLog {
+    log: MetadataLog,
+    dir: PartitionDir,
 }
 
 /// A metadata log that cannot be used.
@@ -95,31 +102,45 @@ impl ClusterMetadata {
         found.map(|(path, _)| path.as_path())
     }
 
+    /// Forgets what was read for the cluster of a directory if a node has been at work on the
+    /// metadata log since; whether it has.
+    pub(in crate::log) fn forget_if_changed(&mut self, dir: &PartitionDir) -> bool {
+        let above = folder_above(&dir.path);
+        let Some(of) = above.and_then(|it| KRaftLogDir::open(&it, self.io)) else {
+            return false;
+        };
+        let cluster_id = &of.node.cluster_id;
+        let read = self.logs.get(cluster_id).and_then(Option::as_ref);
+        let has_changed = read.is_some_and(|read| read.dir.has_changed());
+        if has_changed {
+            self.logs.remove(cluster_id);
+        }
+        has_changed
+    }
+
     fn log_of(&mut self, cluster_id: &str) -> Option<&MetadataLog> {
         if !self.logs.contains_key(cluster_id) {
             let newest = self.read_newest(cluster_id);
             self.logs.insert(cluster_id.to_owned(), newest);
         }
-        self.logs.get(cluster_id)?.as_ref()
+        let read = self.logs.get(cluster_id)?.as_ref()?;
+        Some(&read.log)
     }
 
     /// All nodes of a cluster have the same log, some of them more of it than others.
-    fn read_newest(&mut self, cluster_id: &str) -> Option<MetadataLog> {
-        let mut newest: Option<MetadataLog> = None;
+    fn read_newest(&mut self, cluster_id: &str) -> Option<ReadLog> {
+        let mut newest: Option<ReadLog> = None;
         let mut unusable = Vec::new();
         for (log_dir, of) in &self.log_dirs {
             let path = log_dir.join(format!("{}-0", InternalTopic::ClusterMetadata.name()));
             if of.node.cluster_id != cluster_id || !path.is_dir() {
                 continue;
             }
-            let held = PartitionDir::hold(&path).map_err(Unusable::from);
-            match held.and_then(|dir| MetadataLog::read(&dir, self.io)) {
-                Ok(log) => {
-                    let is_newer = newest
-                        .as_ref()
-                        .is_none_or(|it| log.end_offset > it.end_offset);
-                    if is_newer {
-                        newest = Some(log);
+            match ReadLog::read(&path, self.io) {
+                Ok(read) => {
+                    let end_offset = newest.as_ref().map_or(-1, |it| it.log.end_offset);
+                    if read.log.end_offset > end_offset {
+                        newest = Some(read);
                     }
                 }
                 Err(reason) => unusable.push(UnusableMetadataLog { path, reason }),
@@ -129,5 +150,13 @@ impl ClusterMetadata {
             self.unusable.extend(unusable);
         }
         newest
+    }
+}
+
+impl ReadLog {
+    fn read(path: &Path, io: Io) -> Result<Self, Unusable> {
+        let dir = PartitionDir::hold(path)?;
+        let log = MetadataLog::read(&dir, io)?;
+        Ok(Self { log, dir })
     }
 }

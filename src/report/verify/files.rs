@@ -80,7 +80,8 @@ fn not_live(status: &PartitionDirStatus) -> Finding {
         PartitionDirStatus::Live => "",
         PartitionDirStatus::Delete(_) => "deletes the directory after the start",
         PartitionDirStatus::Future(_) => {
-            "goes on copying into it, and swaps it in when it is level"
+            "goes on copying into it, and swaps it in when it is level, or at a start at once if the \
+             metadata has the replica in this log directory"
         }
         PartitionDirStatus::Stray(_) => "keeps it aside; the cluster does not know it here",
     };

@@ -50,6 +50,16 @@ fn warning(lost: &LostLog, dir: &PartitionDir) -> Option<String> {
         (LostReason::LastOfKey, many) => {
             format!("{many} records in {first}..{last}, whose keys no later record has")
         }
+        (LostReason::CleanerKeeps, 1) => {
+            format!(
+                "1 record, at {first}, that a cleaner would have kept ({})",
+                lost.kept
+            )
+        }
+        (LostReason::CleanerKeeps, many) => format!(
+            "{many} records in {first}..{last} that a cleaner would have kept ({})",
+            lost.kept
+        ),
     };
     let mut bases = dir.segments.iter().map(|it| it.base_offset);
     let keep = if bases.any(|it| it == lost.base_offset) {

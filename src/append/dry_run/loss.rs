@@ -11,6 +11,7 @@ use crate::append::load_trace::{ENDS_BELOW_START, LoadTrace, SEGMENT_LOST, SPLIT
 use crate::append::loader::Checkpointed;
 use crate::format::file_name::LogFileKind;
 use crate::log;
+use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::extents::{Extent, for_each_extent};
 use crate::log::last_copies::LostLog;
 use crate::log::mapped_file::MappedFile;
@@ -25,11 +26,11 @@ impl DryRun {
         &mut self,
         dir: &PartitionDir,
         checkpointed: Checkpointed,
-        is_compacted: bool,
+        checkpoints: CheckpointedOffsets,
         options: &DryRunOptions,
     ) -> Result<Vec<Gone>, log::Error> {
         let (mut losses, mut gone) = (Counted::default(), Vec::new());
-        let swaps = Swaps::of(dir, options.io, is_compacted, true)?;
+        let swaps = Swaps::of(dir, options.io, checkpoints, true)?;
         if self.row.loads {
             losses.count_replaced(swaps.lost());
             for (first, last) in &swaps.lost().spans {

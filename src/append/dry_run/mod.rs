@@ -170,8 +170,7 @@ fn play(
     run.row.indexes_rewritten = rewritten
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
-    let is_compacted = checkpoints.cleaner_offset.is_some();
-    let gone = run.find_losses(dir, checkpointed, is_compacted, options)?;
+    let gone = run.find_losses(dir, checkpointed, checkpoints, options)?;
     run.look_beyond(dir, &gone, checkpoints, options)?;
     Ok(run)
 }

@@ -67,33 +67,8 @@ pub fn last_copies(
     if !listed.is_on_disk() || !listed.is_whole || set_aside(listed).next().is_none() {
         return Ok(Vec::new());
     }
-    let known = Known::of(listed, after, io)?;
-    let (mut logs, mut asked) = (Vec::new(), None);
-    for (base_offset, entry) in set_aside(listed) {
-        let Some(file) = listed.open_file(entry, io)? else {
-            continue;
-        };
-        let counts = known.counted(base_offset, entry);
-        let Some((first, last)) = span_in(&file, &counts)? else {
-            continue;
-        };
-        let was_cut_off = entry.parsed.state == FileState::Deleted
-            && is_rewritten(&file, base_offset, (first, last), after.dir, io)?;
-        if was_cut_off {
-            continue;
-        }
-        let (from, to) = asked.unwrap_or((first, last));
-        asked = Some((first.min(from), last.max(to)));
-        logs.push(GoingLog {
-            base_offset,
-            name: entry.name().into_owned(),
-            file,
-            counts,
-            next_base: None,
-            may_be_cleaned: known.may_be_cleaned(base_offset, entry),
-        });
-    }
-    let Some((first, last)) = asked else {
+    let (mut logs, span) = going_logs(listed, after, io)?;
+    let Some((first, last)) = span else {
         return Ok(Vec::new());
     };
     let mut stays = Stays::default();
@@ -117,7 +92,15 @@ pub fn last_copies(
         logs.iter_mut().for_each(|log| log.may_be_cleaned = false);
     }
     let dirs = (listed, after.dir);
-    let mut lost = lost_with(&logs, &stays, told, dirs, has_checksums, io)?;
+    let mut lost = lost_with(
+        &logs,
+        &stays,
+        told,
+        dirs,
+        after.checkpoints,
+        has_checksums,
+        io,
+    )?;
     lost.retain(|log| log.reason.is_some());
     if !lost.is_empty() {
         // A broker may have been about to move the log start, or the epochs with it.
@@ -130,6 +113,44 @@ pub fn last_copies(
         }
     }
     Ok(lost)
+}
+
+/// A first and a last offset.
+type Span = (i64, i64);
+
+/// The logs set aside that have offsets which count, and the first and last one of these.
+fn going_logs(
+    listed: &PartitionDir,
+    after: AfterStart<'_>,
+    io: Io,
+) -> Result<(Vec<GoingLog>, Option<Span>), Error> {
+    let known = Known::of(listed, after, io)?;
+    let (mut logs, mut all) = (Vec::new(), None);
+    for (base_offset, entry) in set_aside(listed) {
+        let Some(file) = listed.open_file(entry, io)? else {
+            continue;
+        };
+        let counts = known.counted(base_offset, entry);
+        let Some((first, last)) = span_in(&file, &counts)? else {
+            continue;
+        };
+        let was_cut_off = entry.parsed.state == FileState::Deleted
+            && is_rewritten(&file, base_offset, (first, last), after.dir, io)?;
+        if was_cut_off {
+            continue;
+        }
+        let (from, to) = all.unwrap_or((first, last));
+        all = Some((first.min(from), last.max(to)));
+        logs.push(GoingLog {
+            base_offset,
+            name: entry.name().into_owned(),
+            file,
+            counts,
+            next_base: None,
+            may_be_cleaned: known.may_be_cleaned(base_offset, entry),
+        });
+    }
+    Ok((logs, all))
 }
 
 /// What is known of the log when it was stopped.
@@ -239,8 +260,8 @@ pub(in crate::log) fn next_base(bases: &BTreeSet<i64>, base_offset: i64) -> Opti
 }
 
 /// First and last of these offsets that the batches of a `.log` reach, by their headers.
-fn span_in(file: &MappedFile, counts: &Range<i64>) -> Result<Option<(i64, i64)>, Error> {
-    let mut span: Option<(i64, i64)> = None;
+fn span_in(file: &MappedFile, counts: &Range<i64>) -> Result<Option<Span>, Error> {
+    let mut span: Option<Span> = None;
     for_each_extent::<Error>(file, false, |extent| {
         if let Extent::Batch(batch) = extent
             && batch.last_offset >= counts.start

@@ -4,17 +4,19 @@
 //! tell what is lost; where it may have been at work the keys decide. Which logs go, and what
 //! stays, is a matter of `.swap` files ([`super::swap_files`]) or of leftovers ([`last_copies`]).
 
-mod last_of_key;
+mod kept;
 mod leftovers;
 mod rewritten;
+mod transactions;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use self::last_of_key::last_of_key;
+use self::kept::{WhyKept, kept_by_cleaner};
 pub use self::leftovers::{AfterStart, last_copies, set_aside};
 pub(super) use self::leftovers::{bases_around, next_base};
+use super::checkpoints::CheckpointedOffsets;
 use super::extents::{BatchExtent, Extent, for_each_extent};
 use super::mapped_file::MappedFile;
 use super::offset_ranges::OffsetRanges;
@@ -58,6 +60,21 @@ pub struct LostLog {
     pub other_bytes: u64,
     /// Why it is lost and not compacted away; `None` if nothing is lost.
     pub reason: Option<LostReason>,
+    /// What a cleaner would have kept.
+    pub kept: KeptCounts,
+}
+
+/// How many records a cleaner would have kept, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeptCounts {
+    /// Values without a later record of their key.
+    pub last_of_key: u64,
+    /// Tombstones without one, a value of whose key stays.
+    pub tombstones: u64,
+    /// Markers of transactions with batches that stay.
+    pub markers: u64,
+    /// Records at or behind the first offset that was not decided.
+    pub undecided: u64,
 }
 
 /// Why records that go count as lost.
@@ -71,6 +88,9 @@ pub enum LostReason {
     /// Nothing has them that stays, and a cleaner would not have taken them out: nothing later has
     /// their keys.
     LastOfKey,
+    /// Nothing has them that stays, and a cleaner would have kept them: there are others than
+    /// [`KeptCounts::last_of_key`].
+    CleanerKeeps,
 }
 
 impl fmt::Display for LostReason {
@@ -78,8 +98,65 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             Self::Damaged => "what stays in its place is damaged there",
             Self::LastOfKey => "nothing else has them, and no later record has their keys",
+            Self::CleanerKeeps => "nothing else has them, and a cleaner would have kept them",
             Self::NotCompacted => "nothing else has them, and it was no cleaner that took them out",
         })
+    }
+}
+
+impl KeptCounts {
+    fn count(&mut self, why: WhyKept) {
+        let of_it = match why {
+            WhyKept::LastOfKey => &mut self.last_of_key,
+            WhyKept::Tombstone => &mut self.tombstones,
+            WhyKept::Marker => &mut self.markers,
+            WhyKept::Undecided => &mut self.undecided,
+        };
+        *of_it += 1;
+    }
+
+    fn reason(&self) -> Option<LostReason> {
+        let others = self.tombstones + self.markers + self.undecided;
+        match (self.last_of_key, others) {
+            (0, 0) => None,
+            (_, 0) => Some(LostReason::LastOfKey),
+            (_, _) => Some(LostReason::CleanerKeeps),
+        }
+    }
+}
+
+/// Each kind that there is, with its number.
+impl fmt::Display for KeptCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            (
+                self.markers,
+                "marker of a transaction that stays",
+                "markers of transactions that stay",
+            ),
+            (
+                self.tombstones,
+                "tombstone of a key with an older value that stays",
+                "tombstones of keys with an older value that stays",
+            ),
+            (
+                self.undecided,
+                "record above the last stable offset",
+                "records above the last stable offset",
+            ),
+            (
+                self.last_of_key,
+                "record whose key no later one has",
+                "records whose keys no later one has",
+            ),
+        ];
+        let mut separator = "";
+        for (count, one, many) in kinds.into_iter().filter(|(count, _, _)| *count > 0) {
+            let what = if count == 1 { one } else { many };
+            write!(f, "{separator}{count} {what}")?;
+            separator = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -94,7 +171,9 @@ impl LostLog {
                 let end = self.extent.end.saturating_sub(1);
                 (first.min(self.extent.start), last.max(end))
             }
-            Some(LostReason::Damaged | LostReason::LastOfKey) | None => (first, last),
+            Some(LostReason::Damaged | LostReason::LastOfKey | LostReason::CleanerKeeps) | None => {
+                (first, last)
+            }
         })
     }
 
@@ -109,7 +188,8 @@ impl LostLog {
 
 /// What is lost with each of the logs. Batches whose offsets are in `told` have been counted
 /// before, and those that are counted here are added to it. `after` is the directory that is left,
-/// and `stays` what is in it, or in the part of it that takes the place of the logs.
+/// and `stays` what is in it, or in the part of it that takes the place of the logs. `checkpoints`
+/// are those of before.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -118,6 +198,7 @@ pub(super) fn lost_with(
     stays: &Stays,
     told: &mut OffsetRanges,
     (listed, after): (&PartitionDir, &PartitionDir),
+    checkpoints: CheckpointedOffsets,
     has_checksums: bool,
     io: Io,
 ) -> Result<Vec<LostLog>, Error> {
@@ -136,15 +217,19 @@ pub(super) fn lost_with(
         return Ok(lost);
     }
     let mut batches = BTreeSet::new();
-    for it in last_of_key(logs, &taken_out, (listed, after), has_checksums, io)? {
+    let dirs = (listed, after);
+    for it in kept_by_cleaner(logs, &taken_out, dirs, checkpoints, has_checksums, io)? {
         if let Some(of) = lost.get_mut(it.log)
             && told.add(it.offset, it.offset)
         {
             of.offsets.add(it.offset, it.offset);
             of.records += 1;
             of.batches += u64::from(batches.insert((it.log, it.batch)));
-            of.reason.get_or_insert(LostReason::LastOfKey);
+            of.kept.count(it.why);
         }
+    }
+    for of in &mut lost {
+        of.reason = of.reason.or(of.kept.reason());
     }
     Ok(lost)
 }

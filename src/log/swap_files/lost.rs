@@ -2,6 +2,7 @@
 
 use super::{Swap, Swaps};
 use crate::format::file_name::{FileState, LogFileKind};
+use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::last_copies::{
     GoingLog, LostLog, LostReason, Stays, bases_around, is_cleaned, lost_with, next_base,
 };
@@ -39,7 +40,8 @@ impl Swaps {
         dir: &PartitionDir,
         logs: &[(i64, MappedFile)],
         io: Io,
-        (is_compacted, has_checksums): (bool, bool),
+        checkpoints: CheckpointedOffsets,
+        has_checksums: bool,
     ) -> Result<(), Error> {
         let mut replaced = self.replaced_logs(dir, io)?;
         let Some(placed) = self.placed.as_ref().filter(|_| !replaced.is_empty()) else {
@@ -49,7 +51,7 @@ impl Swaps {
         for (base_offset, log) in logs {
             stays.take(*base_offset, log, has_checksums)?;
         }
-        let mut is_compacted = is_compacted || stays.is_cleaned;
+        let mut is_compacted = checkpoints.cleaner_offset.is_some() || stays.is_cleaned;
         for log in &replaced {
             is_compacted = is_compacted || is_cleaned(log.base_offset, &log.file)?;
         }
@@ -63,7 +65,16 @@ impl Swaps {
         }
         let mut told = OffsetRanges::default();
         let dirs = (dir, placed);
-        for lost in lost_with(&replaced, &stays, &mut told, dirs, has_checksums, io)? {
+        let lost = lost_with(
+            &replaced,
+            &stays,
+            &mut told,
+            dirs,
+            checkpoints,
+            has_checksums,
+            io,
+        )?;
+        for lost in lost {
             self.lost.add(lost);
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 
 pub use self::lost::LostBySwaps;
+use super::checkpoints::CheckpointedOffsets;
 use super::log_input_stream::{LogInputStream, StreamError};
 use super::mapped_file::MappedFile;
 use super::overlay::Overlay;
@@ -60,9 +61,9 @@ pub struct SwapFailure {
 
 impl Swaps {
     /// Finds out what a start does; there is nothing to do but after a crash, and in a directory
-    /// that is not on the disk or not whole nothing is looked for. `is_compacted` says that the
-    /// cleaner is known to have been at work on the log; `has_checksums`, whether those of batches
-    /// are computed to tell what is lost.
+    /// that is not on the disk or not whole nothing is looked for. `checkpoints` tell
+    /// what a cleaner may have done; `has_checksums`, whether those of batches are computed to tell
+    /// what is lost.
     ///
     /// # Errors
     /// If a file cannot be read, or is no regular one, or a broker was at work on a directory where
@@ -70,7 +71,7 @@ impl Swaps {
     pub fn of(
         dir: &PartitionDir,
         io: Io,
-        is_compacted: bool,
+        checkpoints: CheckpointedOffsets,
         has_checksums: bool,
     ) -> Result<Self, Error> {
         let mut swaps = Self {
@@ -112,7 +113,7 @@ impl Swaps {
         logs.sort_by_key(|(base_offset, _)| *base_offset);
         swaps.find_replaced(dir);
         swaps.place(dir, &files, io)?;
-        swaps.find_lost(dir, &logs, io, (is_compacted, has_checksums))?;
+        swaps.find_lost(dir, &logs, io, checkpoints, has_checksums)?;
         if !swaps.lost.offsets.is_empty() {
             // A broker at work puts them into place itself, one after another.
             dir.check_unchanged()?;

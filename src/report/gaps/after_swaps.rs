@@ -38,9 +38,8 @@ impl AfterSwaps {
         checkpoints: CheckpointedOffsets,
         options: &GapOptions,
     ) -> Result<Option<Self>, Error> {
-        let is_compacted = checkpoints.cleaner_offset.is_some();
         // A batch of a `.swap` with a wrong checksum is none that comes in the place of another.
-        let swaps = Swaps::of(dir, options.io, is_compacted, true)?;
+        let swaps = Swaps::of(dir, options.io, checkpoints, true)?;
         let Some(placed) = swaps.placed() else {
             return Ok(None);
         };

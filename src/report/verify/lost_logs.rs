@@ -103,6 +103,10 @@ fn by_leftovers(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Erro
             (Some(LostReason::LastOfKey), many) => {
                 format!("{many} records are here as {file} alone, and no later one has their keys")
             }
+            (Some(LostReason::CleanerKeeps), _) => format!(
+                "what a cleaner would have kept is here as {file} alone: {}",
+                lost.kept
+            ),
             _ => format!("these offsets are here as {file} alone"),
         };
         found.push(Finding {

@@ -113,9 +113,8 @@ pub fn verify_partition<E: From<Error>>(
         ..VerifySummary::default()
     };
     let path = dir.path.display().to_string();
-    let is_compacted = checkpoints.cleaner_offset.is_some();
     let has_checksums = options.depth != Depth::Headers;
-    let swaps = Swaps::of(dir, options.io, is_compacted, has_checksums)?;
+    let swaps = Swaps::of(dir, options.io, checkpoints, has_checksums)?;
     let listed = dir;
     let dir = swaps.placed().unwrap_or(listed);
     let start = Start::of(dir, checkpoints)?;

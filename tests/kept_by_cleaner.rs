@@ -25,7 +25,7 @@ use kseg::log::last_copies::{AfterStart, last_copies};
 use kseg::log::offset_ranges::OffsetRanges;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::{Error, Io};
-use kseg::report::gaps::{GapOptions, find_gaps};
+use kseg::report::gaps::{GapKind, GapOptions, find_gaps};
 use kseg::report::verify::{VerifyOptions, unreadable_offsets};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -331,8 +331,8 @@ impl Partition {
             checkpoints: self.checkpoints,
         };
         let mut told = OffsetRanges::default();
-        let lost = last_copies(&dir, after, &mut told, true, Io::default()).unwrap();
-        let ranges = lost.iter().flat_map(|it| it.offsets.iter());
+        let found = last_copies(&dir, after, &mut told, true, Io::default()).unwrap();
+        let ranges = found.lost.iter().flat_map(|it| it.offsets.iter());
         ranges.flat_map(|(first, last)| first..=last).collect()
     }
 
@@ -345,7 +345,7 @@ impl Partition {
             *to = Some((from.min(first), end.max(last)));
         };
         find_gaps::<Error>(&dir, self.checkpoints, &GapOptions::default(), |it| {
-            if it.is_loss() && it.class.name() == "segment-missing" {
+            if it.kind == GapKind::OffsetGap && it.is_loss() {
                 add(
                     &mut by_gaps,
                     it.first_offset.unwrap(),
@@ -572,6 +572,11 @@ proptest! {
         let ends = (high_watermark, cleaned_to.max(1));
         let lost = kept_of(&gone, &cleaned.log, &cleaned.aborted, ends);
         prop_assert_eq!(&partition.lost(end), &lost);
+        let all = lost.first().copied().zip(lost.last().copied());
+        // What is told is from the first to the last of them, as far as it was acknowledged.
+        let below = all.map(|(first, last)| (first, last.min(high_watermark - 1)));
+        let below = below.filter(|(first, last)| first <= last);
+        prop_assert_eq!(partition.told(), [all, below]);
     }
 
     /// What a compaction has replaced waits for its deletion.
@@ -579,14 +584,19 @@ proptest! {
     fn what_the_cleaner_took_is_not(
         log in a_log(),
         passes in vec((1..4_usize, any::<bool>(), 50..101_i64), 1..4),
+        is_done in any::<bool>(),
     ) {
         let mut cleaned = Cleaned::new(log);
         let end = cleaned.end();
+        let mut before = 0;
         for (group, expired, part) in passes {
+            before = cleaned.cleaned_to;
             cleaned.clean(group, end * part / 100, expired);
         }
         prop_assume!(!cleaned.replaced.is_empty());
-        let partition = Partition::new(end, cleaned.cleaned_to);
+        // The checkpoint is written once all of the log is cleaned.
+        let cleaned_to = if is_done { cleaned.cleaned_to } else { before };
+        let partition = Partition::new(end, cleaned_to);
         for (base, batches) in &cleaned.log {
             partition.put(*base, batches, &cleaned.aborted, "");
         }

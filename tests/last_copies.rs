@@ -64,7 +64,10 @@ fn missing(command: &str, partition: &Path) -> Vec<(i64, i64)> {
         .lines()
         .map(|row| serde_json::from_str::<Value>(row).unwrap());
     let lost = rows
-        .filter(|row| row["kind"] == "segment-missing" || row["class"] == "segment-missing")
+        .filter(|row| {
+            let is_gap = row["kind"] == "offsetGap" && row["class"] == "segment-missing";
+            is_gap || row["kind"] == "segment-missing"
+        })
         .map(|row| {
             let last = row["lastOffset"].as_i64().unwrap();
             (row["firstOffset"].as_i64().unwrap(), last)
@@ -133,6 +136,92 @@ fn the_last_records_of_their_keys_are_lost() {
             }
         }
         assert_eq!(recover(&[partition.as_os_str()]).status, Some(0));
+    }
+}
+
+/// What lies between the end of a segment and the next one that a broker made was compacted away,
+/// whatever became of the next one.
+#[test]
+fn what_was_compacted_away_in_front_of_a_segment_is_not_lost_with_it() {
+    for (name, base, next) in [("compact-keep-0", 290, 366), ("compact-drop-0", 283, 360)] {
+        for suffix in [None, Some(".deleted")] {
+            let data = copy_of("s05-compacted/data");
+            let partition = data.path().join(name);
+            match suffix {
+                None => fs::remove_file(path(&partition, base, "log")).unwrap(),
+                Some(suffix) => set_aside(&partition, base, &["log"], suffix),
+            }
+            let run = recover(&[partition.as_os_str()]);
+            assert_eq!(run.status, Some(1), "{}", run.table);
+            let row = due(&run);
+            let told = match suffix {
+                None => [&row["gone"]["firstOffset"], &row["gone"]["lastOffset"]],
+                Some(_) => [&row["losses"]["firstOffset"], &row["losses"]["lastOffset"]],
+            };
+            assert_eq!(told, [base, next - 1], "{}", run.table);
+            let gone = &row["gone"]["offsets"];
+            assert_eq!(*gone == 0, suffix.is_some(), "{}", run.table);
+            assert_eq!(missing("verify", &partition), [(base, next - 1)]);
+            assert_eq!(missing("gaps", &partition), [(base, next - 1)]);
+        }
+    }
+}
+
+/// A hole is told in parts, each by the file that has it.
+#[test]
+fn what_is_set_aside_is_told_by_its_file() {
+    let data = copy_of("s14-replicas/data");
+    let partition = data.path().join("rep-0");
+    set_aside(&partition, 66, &FILES, ".deleted");
+    let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["gaps", "-o", "ndjson"])
+        .arg(&partition)
+        .output()
+        .unwrap();
+    let rows = String::from_utf8(output.stdout).unwrap();
+    let mut rows = rows
+        .lines()
+        .map(|row| serde_json::from_str::<Value>(row).unwrap());
+    let row = rows.find(|row| row["kind"] == "offsetGap" && row["class"] == "segment-missing");
+    let row = row.unwrap();
+    assert_eq!([&row["firstOffset"], &row["lastOffset"]], [66, 135]);
+    assert_eq!(row["toldBy"], "00000000000000000066.log.deleted");
+}
+
+/// A segment that is gone behind a `.swap`, of which only its snapshot tells, or nothing.
+#[test]
+fn a_swap_of_a_compacted_log_hides_no_segment_that_is_gone() {
+    for (keeps_snapshot, lost) in [(true, &[(290, 365)][..]), (false, &[])] {
+        for cut in [false, true] {
+            let data = copy_of("s05-compacted/data");
+            let partition = data.path().join("compact-keep-0");
+            for extension in ["log", "index", "timeindex"] {
+                let bytes = fs::read(path(&partition, 0, extension)).unwrap();
+                let swap = path(&partition, 0, &format!("{extension}.swap"));
+                let end = if cut && extension == "log" {
+                    bytes.len() / 2
+                } else {
+                    bytes.len()
+                };
+                fs::write(swap, &bytes[..end]).unwrap();
+                fs::remove_file(path(&partition, 290, extension)).unwrap();
+            }
+            if !keeps_snapshot {
+                fs::remove_file(path(&partition, 290, "snapshot")).unwrap();
+            }
+            assert_eq!(missing("gaps", &partition), lost);
+            let run = recover(&[partition.as_os_str()]);
+            let ranges = due(&run)["gone"]["ranges"].as_array().unwrap();
+            let gone = ranges.iter().map(|it| {
+                let last = it["lastOffset"].as_i64().unwrap();
+                (it["firstOffset"].as_i64().unwrap(), last)
+            });
+            assert_eq!(gone.collect::<Vec<_>>(), lost, "{}", run.table);
+            // Behind damage the offsets are told with it.
+            if !cut {
+                assert_eq!(missing("verify", &partition), lost);
+            }
+        }
     }
 }
 

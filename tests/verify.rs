@@ -65,7 +65,7 @@ fn verify_with(path: &Path, of: VerifyOptionsOf) -> Vec<Value> {
     assert_eq!(summary.corrupt, count("corrupt") as u64);
     assert_eq!(summary.after_crash, count("afterCrash") as u64);
     // Of segments that a start replaces, those it puts into their place are walked.
-    let swaps = Swaps::of(&dir, of.io, false, false).unwrap();
+    let swaps = Swaps::of(&dir, of.io, checkpoints, false).unwrap();
     let walked = swaps.placed().unwrap_or(&dir);
     assert_eq!(summary.bytes, walked.size_in_bytes());
     rows

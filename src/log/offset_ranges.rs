@@ -62,6 +62,18 @@ impl OffsetRanges {
         left
     }
 
+    /// The ranges of these offsets that are in it.
+    #[must_use]
+    pub fn within(&self, first: i64, last: i64) -> Vec<(i64, i64)> {
+        let from = self.last_up_to(first).map_or(first, |(start, _)| start);
+        let ranges = self.ranges.range(from..);
+        ranges
+            .take_while(|(start, _)| **start <= last)
+            .map(|(start, end)| (first.max(*start), last.min(*end)))
+            .filter(|(from, to)| from <= to)
+            .collect()
+    }
+
     /// Takes offsets in; whether one of them was not in it. Without one, `first` being above
     /// `last`, nothing happens.
     pub fn add(&mut self, first: i64, last: i64) -> bool {
@@ -126,6 +138,10 @@ mod tests {
                     let left: Vec<i64> = left.into_iter().flat_map(|(a, b)| a..=b).collect();
                     let outside = (first..=last).filter(|it| !set.contains(it));
                     prop_assert_eq!(left, outside.collect::<Vec<_>>());
+                    let within = ranges.within(first, last);
+                    let within: Vec<i64> = within.into_iter().flat_map(|(a, b)| a..=b).collect();
+                    let inside = (first..=last).filter(|it| set.contains(it));
+                    prop_assert_eq!(within, inside.collect::<Vec<_>>());
                 }
             }
         }

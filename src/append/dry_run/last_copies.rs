@@ -28,7 +28,8 @@ impl DryRun {
             checkpoints,
         };
         let mut counted = std::mem::take(&mut self.counted);
-        for lost in last_copies(dir, after, counted.offsets(), true, options.io)? {
+        let aside = last_copies(dir, after, counted.offsets(), true, options.io)?;
+        for lost in aside.lost {
             counted.add(&lost);
             if let Some((first, last)) = lost.missing() {
                 self.row.lost_spans.add(first, last);

@@ -51,9 +51,18 @@ pub fn set_aside(dir: &PartitionDir) -> impl Iterator<Item = (i64, &FileEntry)> 
     })
 }
 
-/// What is lost with each of the `.log` files set aside in `listed`, in their order, of those that
-/// have something. Batches whose offsets are in `told` have been counted before, and those that are
-/// counted here are added to it.
+/// What becomes of the `.log` files that are set aside.
+#[derive(Debug, Default)]
+pub struct LastCopies {
+    /// What is lost with each of them, in their order, of those that have something.
+    pub lost: Vec<LostLog>,
+    /// The offsets of those that a cleaner may have replaced, as far as they count, each up to the
+    /// next segment: what is not lost there had been compacted away.
+    pub cleaned: OffsetRanges,
+}
+
+/// Finds out what goes with the `.log` files set aside in `listed`. Batches whose offsets are in
+/// `told` have been counted before, and those that are counted here are added to it.
 ///
 /// # Errors
 /// If a file cannot be read, or a broker was at work on a directory where something would be lost.
@@ -63,13 +72,14 @@ pub fn last_copies(
     told: &mut OffsetRanges,
     has_checksums: bool,
     io: Io,
-) -> Result<Vec<LostLog>, Error> {
+) -> Result<LastCopies, Error> {
+    let mut found = LastCopies::default();
     if !listed.is_on_disk() || !listed.is_whole || set_aside(listed).next().is_none() {
-        return Ok(Vec::new());
+        return Ok(found);
     }
     let (mut logs, span) = going_logs(listed, after, io)?;
     let Some((first, last)) = span else {
-        return Ok(Vec::new());
+        return Ok(found);
     };
     let mut stays = Stays::default();
     for segment in segments_with(after.dir, first, last) {
@@ -81,18 +91,24 @@ pub fn last_copies(
     }
     let mut is_compacted = after.checkpoints.cleaner_offset.is_some() || stays.is_cleaned;
     for log in &logs {
-        is_compacted = is_compacted || is_cleaned(log.base_offset, &log.file)?;
+        is_compacted = is_compacted
+            || log.may_be_cleaned && has_segment(listed, log.base_offset)
+            || is_cleaned(log.base_offset, &log.file)?;
     }
     if is_compacted {
         let bases = bases_around(listed, after.dir);
         for log in &mut logs {
             log.next_base = next_base(&bases, log.base_offset);
+            if let Some(next) = log.next_base.filter(|_| log.may_be_cleaned) {
+                let first = log.base_offset.max(log.counts.start);
+                found.cleaned.add(first, next.min(log.counts.end) - 1);
+            }
         }
     } else {
         logs.iter_mut().for_each(|log| log.may_be_cleaned = false);
     }
     let dirs = (listed, after.dir);
-    let mut lost = lost_with(
+    found.lost = lost_with(
         &logs,
         &stays,
         told,
@@ -101,8 +117,8 @@ pub fn last_copies(
         has_checksums,
         io,
     )?;
-    lost.retain(|log| log.reason.is_some());
-    if !lost.is_empty() {
+    found.lost.retain(|log| log.reason.is_some());
+    if !found.lost.is_empty() {
         // A broker may have been about to move the log start, or the epochs with it.
         let mut settling = listed.settling();
         loop {
@@ -112,7 +128,7 @@ pub fn last_copies(
             }
         }
     }
-    Ok(lost)
+    Ok(found)
 }
 
 /// A first and a last offset.
@@ -222,14 +238,17 @@ impl Known {
     }
 }
 
+/// Whether a segment in use begins there. Beside a `.log` of the same base offset that a broker has
+/// set aside it was made of that one.
+fn has_segment(dir: &PartitionDir, base_offset: i64) -> bool {
+    let found = dir
+        .segments
+        .binary_search_by_key(&base_offset, |it| it.base_offset);
+    found.is_ok()
+}
+
 /// Offsets of the snapshots where no segment in use begins.
 fn lone_snapshots(dir: &PartitionDir) -> BTreeSet<i64> {
-    let segments = &dir.segments;
-    let has_log = |at: &i64| {
-        segments
-            .binary_search_by_key(at, |it| it.base_offset)
-            .is_ok()
-    };
     let live = dir
         .files
         .iter()
@@ -241,11 +260,11 @@ fn lone_snapshots(dir: &PartitionDir) -> BTreeSet<i64> {
             None
         }
     });
-    snapshots.filter(|at| !has_log(at)).collect()
+    snapshots.filter(|at| !has_segment(dir, *at)).collect()
 }
 
 /// Where segments begin, or began, by all files that tell.
-pub(in crate::log) fn bases_around(listed: &PartitionDir, after: &PartitionDir) -> BTreeSet<i64> {
+fn bases_around(listed: &PartitionDir, after: &PartitionDir) -> BTreeSet<i64> {
     let in_use = [listed, after].into_iter().flat_map(|dir| &dir.segments);
     let in_use = in_use.map(|it| it.base_offset);
     let aside = set_aside(listed).map(|(base, _)| base);
@@ -254,7 +273,7 @@ pub(in crate::log) fn bases_around(listed: &PartitionDir, after: &PartitionDir) 
 }
 
 /// The one behind `base_offset`.
-pub(in crate::log) fn next_base(bases: &BTreeSet<i64>, base_offset: i64) -> Option<i64> {
+fn next_base(bases: &BTreeSet<i64>, base_offset: i64) -> Option<i64> {
     let mut behind = bases.range((Bound::Excluded(base_offset), Bound::Unbounded));
     behind.next().copied()
 }

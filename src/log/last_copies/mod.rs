@@ -14,8 +14,7 @@ use std::fmt;
 use std::ops::Range;
 
 use self::kept::{WhyKept, kept_by_cleaner};
-pub use self::leftovers::{AfterStart, last_copies, set_aside};
-pub(super) use self::leftovers::{bases_around, next_base};
+pub use self::leftovers::{AfterStart, LastCopies, last_copies, set_aside};
 use super::checkpoints::CheckpointedOffsets;
 use super::extents::{BatchExtent, Extent, for_each_extent};
 use super::mapped_file::MappedFile;

@@ -3,9 +3,7 @@
 use super::{Swap, Swaps};
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::last_copies::{
-    GoingLog, LostLog, LostReason, Stays, bases_around, is_cleaned, lost_with, next_base,
-};
+use crate::log::last_copies::{GoingLog, LostLog, LostReason, Stays, is_cleaned, lost_with};
 use crate::log::mapped_file::MappedFile;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
@@ -22,9 +20,6 @@ pub struct LostBySwaps {
     pub records: u64,
     /// First and last of each `.log` that has some.
     pub spans: Vec<(i64, i64)>,
-    /// The offsets of all segments that are replaced, with what had been compacted away in them:
-    /// until then nothing of them is missing.
-    pub replaced: OffsetRanges,
     /// The name of the first `.log` that has one.
     pub file: Option<String>,
     /// Why it is lost and not compacted away.
@@ -56,12 +51,8 @@ impl Swaps {
             is_compacted = is_compacted || is_cleaned(log.base_offset, &log.file)?;
         }
         is_compacted &= self.finished.iter().all(|swap| has_indexes(dir, swap));
-        if is_compacted {
-            let bases = bases_around(dir, placed);
-            for log in &mut replaced {
-                log.may_be_cleaned = true;
-                log.next_base = next_base(&bases, log.base_offset);
-            }
+        for log in &mut replaced {
+            log.may_be_cleaned = is_compacted;
         }
         let mut told = OffsetRanges::default();
         let dirs = (dir, placed);
@@ -116,8 +107,6 @@ fn has_indexes(dir: &PartitionDir, swap: &Swap) -> bool {
 impl LostBySwaps {
     /// Takes in what goes with a `.log`.
     fn add(&mut self, lost: LostLog) {
-        self.replaced
-            .add(lost.extent.start, lost.extent.end.saturating_sub(1));
         let Some(reason) = lost.reason else {
             return;
         };

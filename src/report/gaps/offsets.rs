@@ -39,7 +39,7 @@ pub(in crate::report) struct Offsets<'d> {
     /// The offset behind the highest seen so far.
     pub(in crate::report) next_offset: i64,
     /// The segment at hand.
-    segment: Option<usize>,
+    pub(super) segment: Option<usize>,
     pub(super) is_segment_empty: bool,
     damage: Option<(usize, Damage)>,
     /// Zeros that the log ends with: segment and position.
@@ -145,6 +145,20 @@ impl<'d> Offsets<'d> {
             self.damaged_hole(first, last, damage, found);
             return Ok(());
         }
+        // The end of the segment before, in front of one of which an index is left.
+        let next_base = self.witnesses.first_orphan(&(first..base_offset));
+        let next_base = next_base.filter(|base| *base > first);
+        let tail = match next_base {
+            Some(base) => Some((self.class_before_segment(first..base)?, base)),
+            None => None,
+        };
+        let first = match tail {
+            Some((told @ (GapClass::CompactedBetweenBatches, _), base)) => {
+                self.hole_in_parts((first, base - 1), told, found)?;
+                base
+            }
+            Some(_) | None => first,
+        };
         let (class, witness) = self.class_before_segment(first..base_offset)?;
         let before = self.segment.and_then(|index| self.dir.segments.get(index));
         if class == GapClass::SegmentMissing
@@ -153,24 +167,11 @@ impl<'d> Offsets<'d> {
             self.dir
                 .check_in_use(&[before.base_offset, base_offset], &mut self.settling)?;
         }
-        let first = if class == GapClass::CompactedBetweenBatches {
-            self.lost_with_set_aside(first, last, found)?
-        } else {
-            first
-        };
-        let told = self.hole(first, last, class, found);
-        if let (Some(witness), Some(told)) = (witness, told) {
-            told.detail = Detail::ToldBy(witness);
-            if self.is_of_segment_at_hand(witness) {
-                told.segment = self.segment;
-                told.position = self.is_segment_empty.then_some(0);
-            }
-        }
-        Ok(())
+        self.hole_in_parts((first, last), (class, witness), found)
     }
 
     /// Whether a witness says that the `.log` at hand had more, not that one is missing.
-    fn is_of_segment_at_hand(&self, witness: Witness) -> bool {
+    pub(super) fn is_of_segment_at_hand(&self, witness: Witness) -> bool {
         let segment = self.segment.and_then(|index| self.dir.segments.get(index));
         witness.kind == WitnessKind::ProducerSnapshot && self.is_segment_empty
             || segment.is_some_and(|it| it.base_offset == witness.base_offset)
@@ -285,8 +286,8 @@ impl<'d> Offsets<'d> {
                 Some(damage) => self.damaged_hole(first, last, damage, found),
                 None => {
                     self.is_compacted = true;
-                    let first = self.lost_with_set_aside(first, last, found)?;
-                    self.hole(first, last, GapClass::CompactedBetweenBatches, found);
+                    let class = GapClass::CompactedBetweenBatches;
+                    self.hole_in_parts((first, last), (class, None), found)?;
                 }
             }
             return Ok(());

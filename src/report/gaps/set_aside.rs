@@ -9,38 +9,84 @@ use crate::log::Error;
 use crate::log::last_copies::{AfterStart, last_copies};
 use crate::log::offset_ranges::OffsetRanges;
 
-/// Files that are the last copy of records, and the first and last offset of these, ascending.
-pub(super) type SetAside = Vec<(Witness, (i64, i64))>;
+/// What is known of the segments set aside.
+#[derive(Debug, Default)]
+pub(super) struct SetAside {
+    /// Those that are the last copy of records, and the first and last offset of these, ascending.
+    lost: Vec<(Witness, (i64, i64))>,
+    /// The offsets of those that a cleaner may have replaced.
+    cleaned: OffsetRanges,
+}
 
 impl Offsets<'_> {
-    /// Tells the offsets among these that are lost with segments set aside, and what had been
-    /// compacted away in front of them. Returns the first offset that is left.
-    pub(super) fn lost_with_set_aside(
+    /// Tells a hole in parts: what is lost with a segment set aside is told by that, and what else
+    /// there is of one that a cleaner may have replaced was compacted away. The others are of
+    /// `class`, by `witness`.
+    pub(super) fn hole_in_parts(
         &mut self,
-        first: i64,
-        last: i64,
+        (first, last): (i64, i64),
+        (class, witness): (GapClass, Option<Witness>),
         found: &mut Vec<Finding>,
-    ) -> Result<i64, Error> {
+    ) -> Result<(), Error> {
         let set_aside = match self.set_aside.take() {
             Some(known) => known,
             None => self.find_set_aside()?,
         };
         let mut next = first;
-        for (witness, offsets) in &set_aside {
+        for (aside, offsets) in &set_aside.lost {
             let (from, to) = (offsets.0.max(next), offsets.1.min(last));
             if from > to {
                 continue;
             }
+            let rest = (next, from - 1);
+            self.hole_beside(rest, (class, witness), &set_aside.cleaned, found);
+            self.hole_told_by(from, to, GapClass::SegmentMissing, Some(*aside), found);
+            next = to.saturating_add(1);
+        }
+        self.hole_beside((next, last), (class, witness), &set_aside.cleaned, found);
+        self.set_aside = Some(set_aside);
+        Ok(())
+    }
+
+    /// The part of a hole with which nothing is lost that is set aside.
+    fn hole_beside(
+        &mut self,
+        (first, last): (i64, i64),
+        (class, witness): (GapClass, Option<Witness>),
+        cleaned: &OffsetRanges,
+        found: &mut Vec<Finding>,
+    ) {
+        let mut next = first;
+        for (from, to) in cleaned.without(first, last) {
             if next < from {
                 self.hole(next, from - 1, GapClass::CompactedBetweenBatches, found);
             }
-            if let Some(told) = self.hole(from, to, GapClass::SegmentMissing, found) {
-                told.detail = Detail::ToldBy(*witness);
-            }
+            self.hole_told_by(from, to, class, witness, found);
             next = to.saturating_add(1);
         }
-        self.set_aside = Some(set_aside);
-        Ok(next)
+        if next <= last {
+            self.hole(next, last, GapClass::CompactedBetweenBatches, found);
+        }
+    }
+
+    fn hole_told_by(
+        &mut self,
+        first: i64,
+        last: i64,
+        class: GapClass,
+        witness: Option<Witness>,
+        found: &mut Vec<Finding>,
+    ) {
+        let is_at_hand = witness.is_some_and(|it| self.is_of_segment_at_hand(it));
+        let place = (self.segment, self.is_segment_empty);
+        let told = self.hole(first, last, class, found);
+        if let (Some(witness), Some(told)) = (witness, told) {
+            told.detail = Detail::ToldBy(witness);
+            if is_at_hand {
+                told.segment = place.0;
+                told.position = place.1.then_some(0);
+            }
+        }
     }
 
     fn find_set_aside(&self) -> Result<SetAside, Error> {
@@ -51,7 +97,7 @@ impl Offsets<'_> {
             checkpoints: self.checkpoints,
         };
         let mut told = OffsetRanges::default();
-        let lost = last_copies(self.dir.listed(), after, &mut told, false, self.io)?;
+        let aside = last_copies(self.dir.listed(), after, &mut told, false, self.io)?;
         let kinds = [
             (FileState::Deleted, WitnessKind::DeletedLog),
             (FileState::Cleaned, WitnessKind::CleanedLog),
@@ -62,7 +108,8 @@ impl Offsets<'_> {
             let found = kinds.find(|(state, _)| file.ends_with(state.suffix()));
             found.map(|(_, kind)| *kind)
         };
-        let mut set_aside: SetAside = lost
+        let mut lost: Vec<_> = aside
+            .lost
             .iter()
             .filter_map(|it| {
                 let witness = Witness {
@@ -72,7 +119,10 @@ impl Offsets<'_> {
                 Some((witness, it.missing()?))
             })
             .collect();
-        set_aside.sort_by_key(|(_, offsets)| *offsets);
-        Ok(set_aside)
+        lost.sort_by_key(|(_, offsets)| *offsets);
+        Ok(SetAside {
+            lost,
+            cleaned: aside.cleaned,
+        })
     }
 }

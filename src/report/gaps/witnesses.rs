@@ -134,6 +134,11 @@ impl<'d> Witnesses<'d> {
             .filter(|(base, _)| offsets.contains(base))
     }
 
+    /// The lowest base offset among those.
+    pub(super) fn first_orphan(&self, offsets: &Range<i64>) -> Option<i64> {
+        self.orphans(offsets).map(|(base, _)| base).min()
+    }
+
     /// What is left of a segment whose `.log` is not there: the segment itself under another name
     /// first of all.
     pub(super) fn of_lost_segment(&self, offsets: &Range<i64>) -> Option<Witness> {

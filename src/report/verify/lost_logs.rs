@@ -91,7 +91,8 @@ fn by_leftovers(around: Around<'_>, found: &mut Vec<Finding>) -> Result<(), Erro
     };
     let mut told = OffsetRanges::default();
     let has_checksums = around.has_checksums;
-    for lost in last_copies(dir.listed(), after, &mut told, has_checksums, around.io)? {
+    let aside = last_copies(dir.listed(), after, &mut told, has_checksums, around.io)?;
+    for lost in aside.lost {
         let Some((first, last)) = lost.missing() else {
             continue;
         };

@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::parallel::{InOrder, Queue};
 use super::pass::Pass;
 use super::start::Start;
-use super::swaps::{check_swaps, settle};
+use super::swaps::{Settled, check_swaps};
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
@@ -140,17 +140,19 @@ pub fn verify_partition<E: From<Error>>(
     of_names.into_iter().try_for_each(&mut tell)?;
     let mut damaged = Damaged::default();
     let mut missing = Missing::default();
+    let mut settled = Settled::new(&swaps, listed, checkpoints, options.io);
     let mut give = |finding: Finding| -> Result<(), E> {
         if damaged.explains(&finding) {
             return Ok(());
         }
         let finding = damaged.behind_cut(finding, recovers);
-        let finding = of_log(checkpoints.log_start_offset, finding);
-        let finding = finding.and_then(|it| settle(&swaps, it));
-        let Some(finding) = finding.filter(|it| missing.is_news(it)) else {
+        let Some(finding) = of_log(checkpoints.log_start_offset, finding) else {
             return Ok(());
         };
-        tell(finding)
+        match settled.settle(finding)? {
+            Some(finding) if missing.is_news(&finding) => tell(finding),
+            Some(_) | None => Ok(()),
+        }
     };
     let threads = options.threads.unwrap_or_else(|| threads_for(dir));
     let queue = Queue::default();

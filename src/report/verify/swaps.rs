@@ -4,9 +4,12 @@ use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
 use super::start::does_not_load;
 use crate::format::file_name::{FileState, LogFileKind};
-use crate::log::partition_dir::FileEntry;
+use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::offset_ranges::OffsetRanges;
+use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::swap_files::{SwapFailure, Swaps, number};
-use crate::report::gaps::range;
+use crate::log::{Error, Io};
+use crate::report::gaps::{GapClass, GapKind, GapOptions, find_gaps, range};
 
 /// What a start does with one of them.
 pub(super) fn of_swap(file: &FileEntry, swaps: &Swaps) -> Finding {
@@ -156,22 +159,107 @@ fn follows(swaps: &Swaps, finding: &Finding) -> bool {
     tells_end && last.is_some_and(|last| lost.contains(last, last))
 }
 
-/// What is left of a finding about the directory as it is once they are in place: files have the
-/// names they have now, and what is missing there and is here now has been told as lost, or is
-/// compacted away.
-pub(super) fn settle(swaps: &Swaps, finding: Finding) -> Option<Finding> {
-    if swaps.placed().is_none() {
-        return Some(finding);
+/// Findings about the directory as it is once they are in place.
+pub(super) struct Settled<'s> {
+    swaps: &'s Swaps,
+    /// The directory as it is now.
+    listed: &'s PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    io: Io,
+    /// What is lost there already, once somebody has asked.
+    missing_now: Option<OffsetRanges>,
+}
+
+impl<'s> Settled<'s> {
+    pub(super) fn new(
+        swaps: &'s Swaps,
+        listed: &'s PartitionDir,
+        checkpoints: CheckpointedOffsets,
+        io: Io,
+    ) -> Self {
+        Self {
+            swaps,
+            listed,
+            checkpoints,
+            io,
+            missing_now: None,
+        }
     }
+
+    /// What is left of a finding: files have the names they have now, and what is missing there and
+    /// is here now has been told as lost, or is compacted away.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub(super) fn settle(&mut self, finding: Finding) -> Result<Option<Finding>, Error> {
+        if self.swaps.placed().is_none() {
+            return Ok(Some(finding));
+        }
+        if follows(self.swaps, &finding) {
+            return Ok(None);
+        }
+        let finding = if finding.kind == Kind::SegmentMissing {
+            match self.as_missing_now(finding)? {
+                Some(finding) => finding,
+                None => return Ok(None),
+            }
+        } else {
+            finding
+        };
+        Ok(Some(with_names_now(self.swaps, finding)))
+    }
+
+    fn as_missing_now(&mut self, finding: Finding) -> Result<Option<Finding>, Error> {
+        let Some(first) = finding.first_offset.or(finding.offset) else {
+            return Ok(Some(finding));
+        };
+        let missing = match self.missing_now.take() {
+            Some(known) => known,
+            None => missing_now(self.listed, self.checkpoints, self.io)?,
+        };
+        let last = finding.last_offset.unwrap_or(i64::MAX);
+        let parts = missing.within(first, last);
+        self.missing_now = Some(missing);
+        let ends = parts.first().copied().zip(parts.last().copied());
+        Ok(ends.map(|((from, _), (_, to))| Finding {
+            offset: Some(from),
+            first_offset: Some(from),
+            last_offset: finding.last_offset.map(|last| last.min(to)),
+            ..finding
+        }))
+    }
+}
+
+/// The offsets that are missing in a directory as it is, whether a start brings them back or not.
+pub(super) fn missing_now(
+    listed: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    io: Io,
+) -> Result<OffsetRanges, Error> {
+    let options = GapOptions {
+        io,
+        ..GapOptions::default()
+    };
+    let mut missing = OffsetRanges::default();
+    find_gaps::<Error>(listed, checkpoints, &options, |it| {
+        let is_missing =
+            it.class == GapClass::SegmentInSwap || it.is_loss() && it.class != GapClass::SwapLoss;
+        if it.kind == GapKind::OffsetGap
+            && is_missing
+            && let Some(first) = it.first_offset
+        {
+            missing.add(first, it.last_offset.unwrap_or(i64::MAX));
+        }
+        Ok(())
+    })?;
+    Ok(missing)
+}
+
+fn with_names_now(swaps: &Swaps, finding: Finding) -> Finding {
     let lost = &swaps.lost().offsets;
     let first = finding.first_offset.or(finding.offset);
     let range = first.zip(finding.last_offset.or(first));
     let is_lost = range.is_some_and(|(first, last)| lost.touches(first, last));
-    let replaced = &swaps.lost().replaced;
-    let is_told = range.is_some_and(|(first, last)| replaced.contains(first, last));
-    if is_told && finding.kind == Kind::SegmentMissing || follows(swaps, &finding) {
-        return None;
-    }
     let is_made = finding.kind == Kind::IndexMissing
         && finding
             .file
@@ -196,5 +284,5 @@ pub(super) fn settle(swaps: &Swaps, finding: Finding) -> Option<Finding> {
         now if now == file => file,
         now => now.to_owned(),
     });
-    Some(Finding { file, ..finding })
+    Finding { file, ..finding }
 }

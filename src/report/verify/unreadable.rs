@@ -3,7 +3,8 @@
 use super::finding::Finding;
 use super::kind::Kind;
 use super::partition::{VerifyOptions, verify_partition};
-use crate::format::file_name::PartitionDirStatus;
+use super::swaps::missing_now;
+use crate::format::file_name::{FileState, PartitionDirStatus};
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
@@ -47,19 +48,33 @@ pub fn unreadable_offsets(
     let ends = checkpoints.high_watermark.unwrap_or(i64::MAX);
     let passed = |_| ();
     let mut has_any = false;
+    let mut missing = None;
     verify_partition::<Error>(dir, checkpoints, options, passed, |finding| {
-        if let Some((first, last)) = offsets(finding) {
-            let (first_offset, last_offset) = (first.max(begins), last.min(ends.saturating_sub(1)));
-            if first_offset <= last_offset {
-                has_any = true;
-                emit(Unreadable {
-                    first_offset,
-                    last_offset,
-                    kind: finding.kind,
-                    file: finding.file.clone().filter(|_| finding.position.is_some()),
-                    position: finding.position,
-                });
-            }
+        let Some((first, last)) = offsets(finding) else {
+            return Ok(());
+        };
+        let (first, last) = (first.max(begins), last.min(ends.saturating_sub(1)));
+        let parts = if first > last {
+            Vec::new()
+        } else if is_of_swap(finding) {
+            // What it takes the place of is here until then.
+            let known = match missing.take() {
+                Some(known) => known,
+                None => missing_now(dir, checkpoints, options.io)?,
+            };
+            missing.insert(known).within(first, last)
+        } else {
+            vec![(first, last)]
+        };
+        for (first_offset, last_offset) in parts {
+            has_any = true;
+            emit(Unreadable {
+                first_offset,
+                last_offset,
+                kind: finding.kind,
+                file: finding.file.clone().filter(|_| finding.position.is_some()),
+                position: finding.position,
+            });
         }
         Ok(())
     })?;
@@ -67,6 +82,12 @@ pub fn unreadable_offsets(
         dir.check_unchanged()?;
     }
     Ok(())
+}
+
+/// Whether it is about the bytes of a `.swap`.
+fn is_of_swap(finding: &Finding) -> bool {
+    let mut file = finding.file.iter().filter(|_| finding.position.is_some());
+    file.any(|it| it.ends_with(FileState::Swap.suffix()))
 }
 
 /// The offsets a finding takes from consumers.

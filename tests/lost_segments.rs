@@ -314,7 +314,7 @@ fn a_truncated_segment_is_told_and_no_loss_unless_it_was_acknowledged() {
     fs::write(checkpoint, "0\n1\norders 0 13\n").unwrap();
     assert_eq!(
         copy.gone(),
-        [missing(9, None, "00000000000000000009.log.deleted")]
+        [missing(9, Some(12), "00000000000000000009.log.deleted")]
     );
 }
 

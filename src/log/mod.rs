@@ -16,6 +16,7 @@ mod held_indexes;
 pub mod last_copies;
 pub mod log_dir;
 pub mod log_input_stream;
+pub mod lost_end;
 pub mod lost_front;
 pub mod mapped_file;
 pub mod metadata_log;

@@ -254,11 +254,11 @@ impl Inputs {
             }
             Input::Partition(partition)
                 if partition.dir.segments.is_empty()
-                    && !(self.takes_remains && has_lost_all(partition.dir)) =>
+                    && !(self.takes_remains && has_lost_all(partition.dir, partition.offsets)) =>
             {
                 empty.push(EmptyPartition {
                     path: partition.dir.path.clone(),
-                    has_lost_all: has_lost_all(partition.dir),
+                    has_lost_all: has_lost_all(partition.dir, partition.offsets),
                 });
                 Ok(())
             }

@@ -175,6 +175,9 @@ struct Known {
     start: i64,
     /// From here on a truncation may have cut off what was not acknowledged.
     cut_from: i64,
+    /// Whether there is a segment in use: a truncation leaves one
+    /// (`LocalLog.createAndDeleteSegment`).
+    has_log: bool,
     /// The base offsets of the first and the last segment that are left.
     bases: Option<(i64, i64)>,
     /// Those of indexes in use whose `.log` no start brings back: a broker gives a `.log` its
@@ -209,6 +212,7 @@ impl Known {
         Ok(Self {
             start: began.min(begins).max(checkpoint),
             cut_from: past_end.unwrap_or(log_end_offset),
+            has_log: !listed.segments.is_empty(),
             bases: first.zip(last),
             orphans: orphan_indexes(listed, |base| has_swap(listed, base))
                 .map(|(base, _)| base)
@@ -219,7 +223,7 @@ impl Known {
 
     /// The offsets of a log set aside that had not been given up.
     fn counted(&self, base: i64, entry: &FileEntry) -> Range<i64> {
-        let may_be_cut = self.was_deleted(base, entry);
+        let may_be_cut = self.has_log && self.was_deleted(base, entry);
         let end = if may_be_cut { self.cut_from } else { i64::MAX };
         self.start..end.max(self.start)
     }

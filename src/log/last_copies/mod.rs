@@ -212,12 +212,14 @@ pub(super) fn lost_with(
             &mut taken_out,
         )?);
     }
-    if taken_out.is_empty() {
-        return Ok(lost);
-    }
-    let mut batches = BTreeSet::new();
     let dirs = (listed, after);
-    for it in kept_by_cleaner(logs, &taken_out, dirs, checkpoints, has_checksums, io)? {
+    let kept = if taken_out.is_empty() {
+        Vec::new()
+    } else {
+        kept_by_cleaner(logs, &taken_out, dirs, checkpoints, has_checksums, io)?
+    };
+    let mut batches = BTreeSet::new();
+    for it in kept {
         if let Some(of) = lost.get_mut(it.log)
             && told.add(it.offset, it.offset)
         {
@@ -229,6 +231,7 @@ pub(super) fn lost_with(
     }
     for of in &mut lost {
         of.reason = of.reason.or(of.kept.reason());
+        of.leave_out(&stays.readable);
     }
     Ok(lost)
 }
@@ -279,6 +282,25 @@ impl LostLog {
             Ok(())
         })?;
         Ok(lost)
+    }
+}
+
+impl LostLog {
+    /// Of what had been compacted away around it, what lies in front of its own batches or behind
+    /// them is missing only as far as nothing that stays begins or ends between.
+    fn leave_out(&mut self, readable: &OffsetRanges) {
+        let Some((first, last)) = self.span() else {
+            return;
+        };
+        let end = self.extent.end.saturating_sub(1).max(last);
+        let parts = readable.without(self.extent.start.min(first), end);
+        let part_of = |offset| {
+            parts
+                .iter()
+                .find(|(from, to)| (from..=to).contains(&&offset))
+        };
+        self.extent = part_of(first).map_or(first, |(from, _)| *from)
+            ..part_of(last).map_or(last, |(_, to)| *to).saturating_add(1);
     }
 }
 

@@ -8,6 +8,7 @@ use super::offsets::{Offsets, gap};
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::format::file_name::PartitionDirStatus;
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
+use crate::log::lost_end::snapshot_behind_end;
 use crate::log::lost_front::{self, first_epoch_start};
 use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
@@ -46,12 +47,16 @@ fn lost_front(
 /// Whether a partition in use has no `.log`, and what is left of one tells that it had: a broker
 /// leaves it with one segment at least (`LogLoader.load`).
 #[must_use]
-pub fn has_lost_all(dir: &PartitionDir) -> bool {
-    all_lost(dir, Witnesses::new(dir, Io::default())).is_some()
+pub fn has_lost_all(dir: &PartitionDir, checkpoints: CheckpointedOffsets) -> bool {
+    all_lost(dir, checkpoints, Witnesses::new(dir, Io::default())).is_some()
 }
 
 /// What tells so.
-fn all_lost(dir: &PartitionDir, witnesses: Witnesses<'_>) -> Option<Witness> {
+fn all_lost(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    witnesses: Witnesses<'_>,
+) -> Option<Witness> {
     let is_live = dir.status() == Some(&PartitionDirStatus::Live);
     if !dir.segments.is_empty() || !is_live || !dir.is_whole {
         return None;
@@ -65,16 +70,21 @@ fn all_lost(dir: &PartitionDir, witnesses: Witnesses<'_>) -> Option<Witness> {
         .or_else(set_aside)
         .or_else(|| dir.files.iter().find_map(Witness::of_swap))
         .or(snapshot.and_then(|(_, file)| Witness::of_file(file)))
+        .or(checkpoints
+            .high_watermark
+            .filter(|at| *at > 0)
+            .map(|_| Witness::HIGH_WATERMARK))
 }
 
-/// All of the offsets of such a log.
-pub(super) fn lost_log(
+/// All of the offsets of such a log from its start on; `None` if it ended there, as far as anything
+/// tells how far it went.
+pub(in crate::report) fn lost_log(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
     io: Io,
 ) -> Result<Option<Finding>, Error> {
     let witnesses = Witnesses::new(dir, io);
-    let Some(witness) = all_lost(dir, witnesses) else {
+    let Some(witness) = all_lost(dir, checkpoints, witnesses) else {
         return Ok(None);
     };
     // A broker may be making it, or have begun to delete it.
@@ -87,24 +97,32 @@ pub(super) fn lost_log(
             break;
         }
     }
-    let is_snapshot = witness.kind == WitnessKind::ProducerSnapshot;
     let snapshot = snapshot_files(dir)
         .map(|(at, _)| at.saturating_sub(1))
         .max();
-    let base_offset = (!is_snapshot).then_some(witness.base_offset);
+    let begins_there = !matches!(
+        witness.kind,
+        WitnessKind::ProducerSnapshot | WitnessKind::HighWatermark
+    );
+    let base_offset = begins_there.then_some(witness.base_offset);
     let began = first_epoch_start(dir, io)?.or(base_offset).unwrap_or(0);
     let first = began.max(checkpoints.log_start_offset.unwrap_or(0));
+    let set_aside = Offsets::new(dir, io, checkpoints).set_aside_behind(first)?;
     let all = 0..i64::MAX;
     let files = witnesses.orphans(&all).map(|(_, file)| file);
     let named = witnesses.in_indexes(files, &all)?.map(|(_, last)| last);
     let last = [
         named,
         snapshot,
+        set_aside.map(|(_, last)| last),
         checkpoints.high_watermark.map(|at| at.saturating_sub(1)),
     ];
     let last = last.into_iter().flatten().max();
+    if last.is_some_and(|last| last < first) {
+        return Ok(None);
+    }
     Ok(Some(Finding {
-        last_offset: last.filter(|last| *last >= first),
+        last_offset: last,
         detail: Detail::ToldBy(witness),
         ..gap(first, first, GapClass::SegmentMissing)
     }))
@@ -199,8 +217,31 @@ impl Offsets<'_> {
         }
     }
 
-    /// What files tell of offsets from `first` on, which is behind the last batch.
+    /// What files tell of offsets from `first` on, which is behind the last batch, and the
+    /// checkpointed high watermark.
     fn told_behind(&self, last: usize, first: i64) -> Result<Option<Finding>, Error> {
+        // Below the log start nothing is missing.
+        let first = first.max(self.log_start_offset);
+        let told = self.told_by_files(last, first)?;
+        let dir = self.dir;
+        let past_end = high_watermark_past_end(dir, self.checkpoints, first, self.io);
+        let acknowledged = past_end.filter(|_| dir.is_whole).map(|at| at - 1);
+        Ok(match told {
+            Some(told) if told.is_loss() => Some(Finding {
+                last_offset: told.last_offset.max(acknowledged),
+                ..told
+            }),
+            told => acknowledged.map_or(told, |last_offset| {
+                let detail = told.map_or(Detail::ToldBy(Witness::HIGH_WATERMARK), |it| it.detail);
+                Some(Finding {
+                    detail,
+                    ..gap(first, last_offset, GapClass::SegmentMissing)
+                })
+            }),
+        })
+    }
+
+    fn told_by_files(&self, last: usize, first: i64) -> Result<Option<Finding>, Error> {
         let dir = self.dir;
         let behind = first..i64::MAX;
         if dir.is_whole && has_orphans(dir, self.witnesses, &behind) {
@@ -227,7 +268,7 @@ impl Offsets<'_> {
                 ..gap
             }));
         }
-        Ok(self.deleted_behind(&behind))
+        self.deleted_behind(&behind)
     }
 
     /// Segments behind the end, by the indexes they left.
@@ -254,14 +295,9 @@ impl Offsets<'_> {
         behind: &Range<i64>,
     ) -> Result<Option<(Witness, i64)>, Error> {
         let dir = self.dir;
-        let snapshot = snapshot_files(dir)
-            .filter(|(at, _)| dir.is_whole && *at > behind.start)
-            .max_by_key(|(at, _)| *at);
+        let snapshot = snapshot_behind_end(dir, self.checkpoints, behind.start, self.io);
         if let Some((at, file)) = snapshot {
-            // A broker that truncates deletes it after it has cut the log.
-            if dir.settling().persists(|| dir.file_path(file).exists()) {
-                return Ok(Witness::of_file(file).map(|witness| (witness, at - 1)));
-            }
+            return Ok(Witness::of_file(file).map(|witness| (witness, at - 1)));
         }
         let Some(segment) = dir.segments.get(last) else {
             return Ok(None);
@@ -285,24 +321,22 @@ impl Offsets<'_> {
         }
     }
 
-    /// A segment behind the end under a name that any start deletes: lost if the high watermark
-    /// was behind it, else what a follower leaves that was told to truncate.
-    fn deleted_behind(&self, behind: &Range<i64>) -> Option<Finding> {
+    /// A segment behind the end under a name that any start deletes: what is lost with it, or else
+    /// what a follower leaves that was told to truncate.
+    fn deleted_behind(&self, behind: &Range<i64>) -> Result<Option<Finding>, Error> {
+        if let Some((witness, last)) = self.set_aside_behind(behind.start)? {
+            return Ok(Some(Finding {
+                detail: Detail::ToldBy(witness),
+                ..gap(behind.start, last, GapClass::SegmentMissing)
+            }));
+        }
         let deleted = self.witnesses.deleted_logs(behind);
-        let witness = deleted.min_by_key(|log| log.base_offset)?;
-        let first = witness.base_offset;
-        let high_watermark = high_watermark_past_end(self.dir, self.checkpoints, first, self.io);
-        let is_lost = high_watermark.is_some();
-        let class = if is_lost {
-            GapClass::SegmentMissing
-        } else {
-            GapClass::SegmentDeleted
-        };
-        Some(Finding {
+        let witness = deleted.min_by_key(|log| log.base_offset);
+        Ok(witness.map(|witness| Finding {
             last_offset: None,
             detail: Detail::ToldBy(witness),
-            ..gap(first, first, class)
-        })
+            ..gap(witness.base_offset, 0, GapClass::SegmentDeleted)
+        }))
     }
 }
 
@@ -312,8 +346,11 @@ fn end_with(damage: &mut Finding, told: Finding) -> Option<Finding> {
     let Detail::ToldBy(witness) = told.detail else {
         return Some(told);
     };
-    let is_snapshot = witness.kind == WitnessKind::ProducerSnapshot;
-    if !is_snapshot
+    let begins_there = !matches!(
+        witness.kind,
+        WitnessKind::ProducerSnapshot | WitnessKind::HighWatermark
+    );
+    if begins_there
         && damage
             .first_offset
             .is_some_and(|first| first < witness.base_offset)

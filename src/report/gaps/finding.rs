@@ -316,7 +316,8 @@ impl Finding {
                     | WitnessKind::TimeIndex
                     | WitnessKind::TransactionIndex
                     | WitnessKind::ProducerSnapshot
-                    | WitnessKind::LeaderEpochs => write!(text, "; known from {witness}"),
+                    | WitnessKind::LeaderEpochs
+                    | WitnessKind::HighWatermark => write!(text, "; known from {witness}"),
                 };
             }
         }

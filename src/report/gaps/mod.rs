@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use self::after_swaps::AfterSwaps;
-use self::ends::lost_log;
+pub(super) use self::ends::lost_log;
 use self::offsets::{Offsets, Placed};
 use self::repeats::Repeats;
 use self::told::{Told, hidden};

@@ -402,9 +402,11 @@ impl<'d> Offsets<'d> {
             return;
         };
         let readable = damage.1.readable;
+        // A wrapper of older messages has the offset of its last one.
+        let is_legacy = readable.magic.is_some_and(|magic| magic < 2);
         let first = readable
             .base_offset
-            .filter(|&first| first >= self.next_offset);
+            .filter(|&first| first >= self.next_offset && !is_legacy);
         let last = readable
             .last_offset
             .filter(|&last| first.is_some_and(|first| last >= first));

@@ -3,7 +3,7 @@
 
 use super::finding::{Detail, Finding, GapClass};
 use super::offsets::Offsets;
-use super::witnesses::{Witness, WitnessKind};
+use super::witnesses::Witness;
 use crate::format::file_name::FileState;
 use crate::log::Error;
 use crate::log::last_copies::{AfterStart, last_copies};
@@ -90,32 +90,37 @@ impl Offsets<'_> {
     }
 
     fn find_set_aside(&self) -> Result<SetAside, Error> {
+        // A hole in front of a segment lies below the log end.
+        self.set_aside_at(i64::MAX)
+    }
+
+    /// What is lost with segments set aside behind the end of the log: the first of them, and the
+    /// last offset.
+    pub(super) fn set_aside_behind(&self, end: i64) -> Result<Option<(Witness, i64)>, Error> {
+        let behind = self.set_aside_at(end)?.lost.into_iter();
+        let behind = behind.filter(|(_, (_, last))| *last >= end);
+        Ok(behind
+            .reduce(|(first, (from, to)), (_, (_, last))| (first, (from, to.max(last))))
+            .map(|(witness, (_, last))| (witness, last)))
+    }
+
+    fn set_aside_at(&self, log_end_offset: i64) -> Result<SetAside, Error> {
         let after = AfterStart {
             dir: self.dir,
-            // A hole in front of a segment lies below it.
-            log_end_offset: i64::MAX,
+            log_end_offset,
             checkpoints: self.checkpoints,
         };
         let mut told = OffsetRanges::default();
         let aside = last_copies(self.dir.listed(), after, &mut told, false, self.io)?;
-        let kinds = [
-            (FileState::Deleted, WitnessKind::DeletedLog),
-            (FileState::Cleaned, WitnessKind::CleanedLog),
-            (FileState::Swap, WitnessKind::LogSwap),
-        ];
-        let kind = |file: &str| {
-            let mut kinds = kinds.iter();
-            let found = kinds.find(|(state, _)| file.ends_with(state.suffix()));
-            found.map(|(_, kind)| *kind)
+        let state = |file: &str| {
+            let states = [FileState::Deleted, FileState::Cleaned, FileState::Swap];
+            states.into_iter().find(|it| file.ends_with(it.suffix()))
         };
         let mut lost: Vec<_> = aside
             .lost
             .iter()
             .filter_map(|it| {
-                let witness = Witness {
-                    kind: kind(&it.file)?,
-                    base_offset: it.base_offset,
-                };
+                let witness = Witness::of_set_aside(it.base_offset, state(&it.file)?)?;
                 Some((witness, it.missing()?))
             })
             .collect();

@@ -10,10 +10,11 @@ use std::fmt;
 use std::ops::{ControlFlow, Range};
 
 use crate::format::aborted_txn::AbortedTxnRows;
-use crate::format::file_name::{FileState, LogFileKind};
+use crate::format::file_name::{FileState, LogDirFileName, LogFileKind};
 use crate::format::offset_index::OffsetIndexRows;
 use crate::format::time_index::TimeIndexRows;
 use crate::log::batches::Entry;
+use crate::log::last_copies::set_aside;
 use crate::log::orphan_files::{has_swap, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::partition_walk::walk_partition;
@@ -53,6 +54,9 @@ pub enum WitnessKind {
     LogSwap,
     /// `leader-epoch-checkpoint`, whose first line says where the log began.
     LeaderEpochs,
+    /// `replication-offset-checkpoint`, whose high watermark says how far records were
+    /// acknowledged.
+    HighWatermark,
 }
 
 impl Witness {
@@ -61,6 +65,23 @@ impl Witness {
         kind: WitnessKind::LeaderEpochs,
         base_offset: 0,
     };
+
+    /// The high watermark that was checkpointed.
+    pub(super) const HIGH_WATERMARK: Self = Self {
+        kind: WitnessKind::HighWatermark,
+        base_offset: 0,
+    };
+
+    /// A segment that any start deletes.
+    pub(super) fn of_set_aside(base_offset: i64, state: FileState) -> Option<Self> {
+        let kind = match state {
+            FileState::Deleted => WitnessKind::DeletedLog,
+            FileState::Cleaned => WitnessKind::CleanedLog,
+            FileState::Swap => WitnessKind::LogSwap,
+            FileState::Live | FileState::Temporary => return None,
+        };
+        Some(Self { kind, base_offset })
+    }
 
     /// A segment in a `.swap` file.
     pub(super) fn of_swap(file: &FileEntry) -> Option<Self> {
@@ -84,7 +105,6 @@ impl Witness {
             (LogFileKind::ProducerSnapshot(base), FileState::Live) => {
                 (WitnessKind::ProducerSnapshot, base)
             }
-            (LogFileKind::Log(base), FileState::Deleted) => (WitnessKind::DeletedLog, base),
             _ => return None,
         };
         Some(Self {
@@ -107,6 +127,9 @@ impl fmt::Display for Witness {
             WitnessKind::CleanedLog => (LogFileKind::Log(base), FileState::Cleaned),
             WitnessKind::LogSwap => (LogFileKind::Log(base), FileState::Swap),
             WitnessKind::LeaderEpochs => (LogFileKind::LeaderEpochCheckpoint, FileState::Live),
+            WitnessKind::HighWatermark => {
+                return write!(f, "{}", LogDirFileName::ReplicationOffsetCheckpoint);
+            }
         };
         write!(f, "{kind}{}", state.suffix())
     }
@@ -155,9 +178,8 @@ impl<'d> Witnesses<'d> {
         &self,
         offsets: &'r Range<i64>,
     ) -> impl Iterator<Item = Witness> + use<'d, 'r> {
-        let witnesses = self.dir.files.iter().filter_map(Witness::of_file);
-        witnesses
-            .filter(|it| it.kind == WitnessKind::DeletedLog && offsets.contains(&it.base_offset))
+        let logs = set_aside(self.dir.listed()).filter(|(base, _)| offsets.contains(base));
+        logs.filter_map(|(base, file)| Witness::of_set_aside(base, file.parsed.state))
     }
 
     /// A segment that any start deletes and that may hold the first of these offsets, or else the
@@ -279,7 +301,8 @@ impl<'d> Witnesses<'d> {
             | WitnessKind::DeletedLog
             | WitnessKind::CleanedLog
             | WitnessKind::LogSwap
-            | WitnessKind::LeaderEpochs => None,
+            | WitnessKind::LeaderEpochs
+            | WitnessKind::HighWatermark => None,
         };
         Ok(last)
     }

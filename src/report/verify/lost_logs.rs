@@ -3,14 +3,17 @@
 use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
 use super::start::Start;
-use crate::format::file_name::LogFileKind;
+use crate::format::file_name::{LogFileKind, PartitionDirStatus};
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::extents::{Extent, for_each_extent};
 use crate::log::last_copies::{AfterStart, LostReason, last_copies, set_aside};
+use crate::log::lost_end::snapshot_behind_end;
 use crate::log::lost_front::{self, LostFront};
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::orphan_files::{lowest_still_orphan, orphan_indexes};
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::{Error, Io};
+use crate::report::gaps::{self, Detail};
 
 /// What the start does about it and what to do, of offsets that are in no segment.
 pub(super) fn next_step(dir: &PartitionDir, first: i64, last: i64) -> String {
@@ -73,8 +76,39 @@ pub(super) fn check_lost_logs(around: Around<'_>, found: &mut Vec<Finding>) -> R
     let log_start = around.checkpoints.log_start_offset;
     let front = lost_front::lost_front(around.dir, log_start, around.io)?;
     found.extend(front.and_then(|front| of_front(around, &front)));
-    found.extend(lost_end(around));
+    let is_live = around.dir.status() == Some(&PartitionDirStatus::Live);
+    if around.dir.segments.is_empty() && is_live {
+        found.extend(lost_all(around)?);
+    } else {
+        found.extend(lost_end(around)?);
+    }
     by_leftovers(around, found)
+}
+
+/// A log of which no segment is in use.
+fn lost_all(around: Around<'_>) -> Result<Option<Finding>, Error> {
+    let Around {
+        dir,
+        start,
+        checkpoints,
+        ..
+    } = around;
+    let Some(all) = gaps::lost_log(dir, checkpoints, around.io)? else {
+        return Ok(None);
+    };
+    let (Some(first), Detail::ToldBy(witness)) = (all.first_offset, all.detail) else {
+        return Ok(None);
+    };
+    let last = all.last_offset;
+    let begins = checkpoints.log_start_offset.unwrap_or(0);
+    let message = format!("no segment is in use, and there was one: it is known from {witness}");
+    Ok(Some(Finding {
+        last_offset: last,
+        broker_action: format!(
+            "any start begins an empty log at {begins}: a leader gives the offsets out again"
+        ),
+        ..lost_log(dir, start, first, last.unwrap_or(i64::MAX), message)
+    }))
 }
 
 /// Segments that are here only in files that a start deletes.
@@ -171,24 +205,66 @@ fn of_front(around: Around<'_>, lost: &LostFront<'_>) -> Option<Finding> {
     })
 }
 
-/// Segments behind the end of the log, by the indexes they left.
-fn lost_end(around: Around<'_>) -> Option<Finding> {
+/// Segments behind the end of the log, by the indexes they left, or a snapshot of where it ended.
+fn lost_end(around: Around<'_>) -> Result<Option<Finding>, Error> {
     let Around {
         dir,
         start,
+        checkpoints,
         log_end,
+        io,
         ..
     } = around;
+    let broker_action = |deletes: &str| {
+        format!(
+            "any start deletes {deletes} and ends the log at {log_end}: a leader gives the offsets \
+             out again"
+        )
+    };
     let is_behind = |(base, _): &(i64, &FileEntry)| *base >= log_end;
     let orphans = orphan_indexes(dir, |_| false).filter(is_behind);
-    let (base, file) = lowest_still_orphan(dir, orphans)?;
-    Some(Finding {
-        broker_action: format!(
-            "any start deletes its indexes and ends the log at {log_end}: a leader gives the \
-             offsets out again"
-        ),
-        ..lost_log(dir, start, base, i64::MAX, by_index(file))
-    })
+    if let Some((base, file)) = lowest_still_orphan(dir, orphans) {
+        return Ok(Some(Finding {
+            broker_action: broker_action("its indexes"),
+            ..lost_log(dir, start, base, i64::MAX, by_index(file))
+        }));
+    }
+    let snapshot = snapshot_behind_end(dir, checkpoints, log_end, io);
+    let Some((at, file)) = snapshot.filter(|_| !dir.segments.is_empty()) else {
+        return Ok(None);
+    };
+    // Damage at the end has its own say.
+    if ends_in_damage(dir, io)? {
+        return Ok(None);
+    }
+    let last = at.saturating_sub(1);
+    let message = format!(
+        "the end of the log is missing: {} is of offset {at}, and a truncation would have deleted \
+         it",
+        file.name()
+    );
+    Ok(Some(Finding {
+        file: None,
+        last_offset: Some(last),
+        severity: start.severity_anywhere(),
+        broker_action: broker_action("the snapshot"),
+        ..lost_log(dir, start, log_end, last, message)
+    }))
+}
+
+/// Whether the last segment ends in bytes that are no batch.
+fn ends_in_damage(dir: &PartitionDir, io: Io) -> Result<bool, Error> {
+    let entry = dir.segments.last().and_then(|it| dir.file(it.log));
+    let file = entry.map(|it| dir.open_file(it, io)).transpose()?;
+    let Some(file) = file.flatten() else {
+        return Ok(false);
+    };
+    let mut is_damaged = false;
+    for_each_extent::<Error>(&file, false, |extent| {
+        is_damaged = matches!(extent, Extent::Damage { .. });
+        Ok(())
+    })?;
+    Ok(is_damaged)
 }
 
 fn by_index(file: &FileEntry) -> String {

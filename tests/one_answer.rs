@@ -202,6 +202,62 @@ fn a_log_without_segments_has_lost_what_was_not_given_up() {
     assert_eq!(told[0]["toldBy"], HIGH_WATERMARK);
 }
 
+/// It began where retention had got to, or with segments of before there were leader epochs.
+#[test]
+fn a_log_without_segments_began_where_its_files_say() {
+    for (fixture, partition, lost) in [
+        ("s06-retention/data", "small-0", (39, 151)),
+        ("s10-upgraded-2.4.1/data", "upgraded-0", (0, 124)),
+    ] {
+        let damaged = Damaged::of(fixture, partition);
+        for base in damaged.bases() {
+            damaged.remove(base, &FILES[..1]);
+        }
+        assert_eq!(by_gaps(&damaged.partition), [lost], "{partition}");
+        assert_eq!(by_recover(&damaged.partition), [lost], "{partition}");
+        let verified = rows("verify", &damaged.partition);
+        let of_all = verified.iter().find(|row| row["kind"] == "segment-missing");
+        let of_all = of_all.unwrap();
+        assert_eq!(
+            [&of_all["firstOffset"], &of_all["lastOffset"]],
+            [lost.0, lost.1]
+        );
+    }
+}
+
+/// A segment set aside in front of a log, with nothing else that tells of it.
+#[test]
+fn what_is_set_aside_in_front_is_lost() {
+    let damaged = Damaged::of("s02-txn-tv2/data", "tx-1");
+    damaged.rename(0, &FILES[..4], ".deleted");
+    fs::remove_file(damaged.partition.join("leader-epoch-checkpoint")).unwrap();
+    damaged.says(&[], "retention may have begun the log there");
+    // Outside of a log directory the leader epochs alone say nothing.
+    let damaged = Damaged::of("incidents/compacted-once/data", "state-0");
+    damaged.rename(0, &FILES[..4], ".cleaned");
+    let lost = [(0, 16)];
+    assert_eq!(by_gaps(&damaged.partition), lost);
+    assert_eq!(by_verify(&damaged.partition), lost);
+}
+
+/// What a copy that a cleaner had not finished has of a segment in use is no part of what is lost.
+#[test]
+fn what_is_in_use_is_not_lost_with_an_unfinished_copy() {
+    for empties in [false, true] {
+        let damaged = Damaged::of("incidents/interrupted-cleaner/data", "state-0");
+        if empties {
+            fs::write(damaged.path(12, "log"), []).unwrap();
+        } else {
+            damaged.remove(12, &["log"]);
+        }
+        damaged.says(&[(12, 20)], "unfinished");
+    }
+    // The next start puts what the cleaner made into place, be it the only segment.
+    let damaged = Damaged::of("incidents/interrupted-cleaner/data", "state-3");
+    damaged.remove(21, &FILES);
+    damaged.says(&[], "replaced");
+}
+
 /// A truncation cuts the log and deletes the snapshots behind its end then, so that a crash leaves
 /// one; a clean stop does not, unless somebody put it there.
 #[test]

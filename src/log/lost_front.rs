@@ -115,6 +115,18 @@ fn is_beside(dir: &PartitionDir, name: &str) -> bool {
     folder_above(&dir.path).is_some_and(|above| above.join(name).is_dir())
 }
 
+/// Where a log began of which no segment is in use: by its first leader epoch, or by the first
+/// segment of which another file is left, as records of before 0.11 have no epoch.
+///
+/// # Errors
+/// If `leader-epoch-checkpoint` cannot be read.
+pub fn began_without_segments(dir: &PartitionDir, io: Io) -> Result<Option<i64>, Error> {
+    let orphans = orphan_indexes(dir, |_| false).map(|(base, _)| base);
+    let aside = set_aside(dir.listed()).map(|(base, _)| base);
+    let by_epochs = first_epoch_start(dir, io)?;
+    Ok(orphans.chain(aside).chain(by_epochs).min())
+}
+
 /// Where the first leader epoch begins by `leader-epoch-checkpoint` as it is now; `None` without a
 /// file that can be understood.
 ///

@@ -10,6 +10,7 @@ use crate::log;
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::broker_start::outage;
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
+use crate::log::lost_front::began_without_segments;
 use crate::log::odd_entry::{OddEffect, WAITS};
 use crate::log::partition_dir::PartitionDir;
 
@@ -35,7 +36,7 @@ impl DryRun {
         }
         self.warn_of_torn_tail();
         self.warn_of_odd_entries(dir);
-        self.warn_below_high_watermark(dir, checkpoints, options);
+        self.warn_below_high_watermark(dir, checkpoints, options)?;
         self.find_left_open(dir, gone, options)?;
         self.find_last_copies(dir, checkpoints, options)
     }
@@ -75,27 +76,36 @@ impl DryRun {
         dir: &PartitionDir,
         checkpoints: CheckpointedOffsets,
         options: &DryRunOptions,
-    ) {
+    ) -> Result<(), log::Error> {
         let Some(end) = self.row.log_end_offset else {
-            return;
+            return Ok(());
         };
-        let past_end = high_watermark_past_end(dir, checkpoints, end, options.io);
+        // What retention had taken of a log without any segment is not lost.
+        let is_empty = self.row.segments.iter().all(|it| it.size_in_bytes == 0);
+        let began = if dir.segments.is_empty() && is_empty {
+            began_without_segments(dir, options.io)?
+        } else {
+            None
+        };
+        let from = began.map_or(end, |began| began.max(end));
+        let past_end = high_watermark_past_end(dir, checkpoints, from, options.io);
         let Some(high_watermark) = past_end else {
-            return;
+            return Ok(());
         };
-        self.row.losses.acknowledged_from = Some(end);
+        self.row.losses.acknowledged_from = Some(from);
         self.row.losses.acknowledged_to = Some(high_watermark - 1);
         let last = high_watermark - 1;
-        let offsets = if end == last {
-            format!("offset {end}")
+        let offsets = if from == last {
+            format!("offset {from}")
         } else {
-            format!("offsets {end}..{last}")
+            format!("offsets {from}..{last}")
         };
         self.row.warnings.push(format!(
             "the high watermark was {high_watermark} and the log ends at {end}: {offsets} had been \
              acknowledged, and will be given out again; another replica may have them: do not let \
              this one lead"
         ));
+        Ok(())
     }
 
     /// Transactions that are open after the start and had ended before it: by a marker that is cut

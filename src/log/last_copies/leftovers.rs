@@ -81,8 +81,9 @@ pub fn last_copies(
     let Some((first, last)) = span else {
         return Ok(found);
     };
+    let from = logs.iter().map(|it| it.base_offset).min().unwrap_or(first);
     let mut stays = Stays::default();
-    for segment in segments_with(after.dir, first, last) {
+    for segment in segments_with(after.dir, from.min(first), last) {
         if let Some(entry) = after.dir.file(segment.log)
             && let Some(file) = after.dir.open_file(entry, io)?
         {
@@ -92,7 +93,7 @@ pub fn last_copies(
     let mut is_compacted = after.checkpoints.cleaner_offset.is_some() || stays.is_cleaned;
     for log in &logs {
         is_compacted = is_compacted
-            || log.may_be_cleaned && has_segment(listed, log.base_offset)
+            || log.may_be_cleaned && has_twin(listed, log.base_offset)
             || is_cleaned(log.base_offset, &log.file)?;
     }
     if is_compacted {
@@ -163,7 +164,7 @@ fn going_logs(
             file,
             counts,
             next_base: None,
-            may_be_cleaned: known.may_be_cleaned(base_offset, entry),
+            may_be_cleaned: known.may_be_cleaned(listed, base_offset, entry),
         });
     }
     Ok((logs, all))
@@ -229,11 +230,13 @@ impl Known {
     }
 
     /// Whether a cleaner may have made another segment of it.
-    fn may_be_cleaned(&self, base: i64, entry: &FileEntry) -> bool {
+    fn may_be_cleaned(&self, listed: &PartitionDir, base: i64, entry: &FileEntry) -> bool {
         let is_within = self
             .bases
             .is_some_and(|(first, last)| (first..last).contains(&base));
-        is_within && self.was_deleted(base, entry) && !self.snapshots.contains(&base)
+        (is_within || has_twin(listed, base))
+            && self.was_deleted(base, entry)
+            && !self.snapshots.contains(&base)
     }
 
     /// Whether a broker gave the `.log` its suffix.
@@ -242,8 +245,12 @@ impl Known {
     }
 }
 
-/// Whether a segment in use begins there. Beside a `.log` of the same base offset that a broker has
-/// set aside it was made of that one.
+/// Whether a segment in use begins there, or one that a start puts into place. Beside a `.log` of
+/// the same base offset that a broker has set aside it was made of that one.
+fn has_twin(dir: &PartitionDir, base_offset: i64) -> bool {
+    has_segment(dir, base_offset) || has_swap(dir, base_offset)
+}
+
 fn has_segment(dir: &PartitionDir, base_offset: i64) -> bool {
     let found = dir
         .segments

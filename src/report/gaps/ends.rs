@@ -9,7 +9,7 @@ use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::format::file_name::PartitionDirStatus;
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
 use crate::log::lost_end::snapshot_behind_end;
-use crate::log::lost_front::{self, first_epoch_start};
+use crate::log::lost_front::{self, began_without_segments};
 use crate::log::orphan_files::is_still_orphan;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
@@ -100,12 +100,7 @@ pub(in crate::report) fn lost_log(
     let snapshot = snapshot_files(dir)
         .map(|(at, _)| at.saturating_sub(1))
         .max();
-    let begins_there = !matches!(
-        witness.kind,
-        WitnessKind::ProducerSnapshot | WitnessKind::HighWatermark
-    );
-    let base_offset = begins_there.then_some(witness.base_offset);
-    let began = first_epoch_start(dir, io)?.or(base_offset).unwrap_or(0);
+    let began = began_without_segments(dir, io)?.unwrap_or(0);
     let first = began.max(checkpoints.log_start_offset.unwrap_or(0));
     let set_aside = Offsets::new(dir, io, checkpoints).set_aside_behind(first)?;
     let all = 0..i64::MAX;
@@ -144,7 +139,10 @@ impl Offsets<'_> {
     /// If a file that may tell of them cannot be read.
     pub(super) fn find_lost_front(&mut self) -> Result<(), Error> {
         let log_start = self.checkpoints.log_start_offset;
-        self.lost_front = lost_front(self.dir, self.witnesses, log_start, self.io)?;
+        self.lost_front = match lost_front(self.dir, self.witnesses, log_start, self.io)? {
+            Some(lost) => Some(lost),
+            None => self.front_set_aside()?,
+        };
         Ok(())
     }
 

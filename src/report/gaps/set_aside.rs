@@ -94,6 +94,16 @@ impl Offsets<'_> {
         self.set_aside_at(i64::MAX)
     }
 
+    /// The first offset that is lost in front of the log with a segment set aside.
+    pub(super) fn front_set_aside(&mut self) -> Result<Option<(i64, Witness)>, Error> {
+        let known = self.find_set_aside()?;
+        let front = self.next_offset;
+        let first = known.lost.first().filter(|(_, (from, _))| *from < front);
+        let first = first.map(|(witness, (from, _))| (*from, *witness));
+        self.set_aside = Some(known);
+        Ok(first)
+    }
+
     /// What is lost with segments set aside behind the end of the log: the first of them, and the
     /// last offset.
     pub(super) fn set_aside_behind(&self, end: i64) -> Result<Option<(Witness, i64)>, Error> {

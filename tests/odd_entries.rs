@@ -9,46 +9,21 @@
     reason = "a test stops where something is not as it must be"
 )]
 
+#[path = "common/odd.rs"]
+mod odd;
 #[path = "common/recover_run.rs"]
 mod recover_run;
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use odd::Odd;
 use recover_run::{Run, copy_of, recover};
 use serde_json::Value;
 use tempfile::TempDir;
 
 const UNDAMAGED: &str = "s07j-deleted-segment/undamaged";
-
-#[derive(Clone, Copy, Debug)]
-enum Odd {
-    LinkIntoNothing,
-    Link,
-    LinkLoop,
-    Directory,
-    Pipe,
-    Socket,
-    Device,
-}
-
-impl Odd {
-    /// What `kseg` calls it.
-    fn what(self) -> &'static str {
-        match self {
-            Self::Link => "a link to nothing",
-            Self::LinkIntoNothing => "a link into a folder that is not there",
-            Self::LinkLoop => "a link that leads back to itself",
-            Self::Directory => "a directory",
-            Self::Pipe => "a named pipe",
-            Self::Socket => "a socket",
-            Self::Device => "a device",
-        }
-    }
-}
 
 /// What a broker does about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,21 +43,7 @@ use Broker::{AsWithout, GoesOffline, PassesOver, Waits};
 fn with(odd: Odd, name: &str) -> (TempDir, PathBuf) {
     let data = copy_of(UNDAMAGED);
     let path = data.path().join(name);
-    if path.exists() {
-        fs::remove_file(&path).unwrap();
-    }
-    match odd {
-        Odd::Link => symlink("gone", &path).unwrap(),
-        Odd::LinkIntoNothing => symlink("gone/disk/file", &path).unwrap(),
-        Odd::LinkLoop => symlink(&path, &path).unwrap(),
-        Odd::Directory => fs::create_dir(&path).unwrap(),
-        Odd::Pipe => {
-            let made = Command::new("mkfifo").arg(&path).status().unwrap();
-            assert!(made.success());
-        }
-        Odd::Socket => drop(UnixListener::bind(&path).unwrap()),
-        Odd::Device => symlink("/dev/zero", &path).unwrap(),
-    }
+    odd.make(&path);
     let partition = data.path().join("dmg-0");
     (data, partition)
 }
@@ -363,37 +324,4 @@ fn what_is_no_file_is_said_and_taken_as_a_broker_takes_it() {
         }
         drop(data);
     }
-}
-
-/// `CheckpointFile` makes no file where the name is taken, and reads it then.
-#[test]
-fn a_checkpoint_that_is_a_link_to_nothing_takes_the_directory_offline() {
-    let (_data, partition) = with(Odd::Link, "replication-offset-checkpoint");
-    let run = recover(&[partition.as_os_str()]);
-    assert_eq!(run.status, Some(1), "{}", run.table);
-    let error = &run.rows[0]["brokerError"];
-    assert_eq!(error["exception"], "KafkaStorageException", "{error:#}");
-    assert_eq!(error["stopsBroker"], false);
-    let found = rows(&kseg("verify", &partition));
-    let told = found
-        .iter()
-        .find(|row| row["kind"] == "checkpoint-unreadable");
-    let told = told.unwrap_or_else(|| panic!("{found:#?}"));
-    assert_eq!(told["file"], "replication-offset-checkpoint");
-    assert_eq!(told["position"], Value::Null, "{told:#}");
-    assert!(
-        !told["message"].as_str().unwrap().contains("position"),
-        "{told:#}"
-    );
-    assert!(
-        told["message"]
-            .as_str()
-            .unwrap()
-            .contains("a link to nothing"),
-        "{told:#}"
-    );
-    let said = kseg("gaps", &partition).stderr;
-    let said = String::from_utf8_lossy(&said);
-    assert!(said.contains("replication-offset-checkpoint"), "{said}");
-    assert!(said.contains("a link to nothing"), "{said}");
 }

@@ -135,8 +135,11 @@ fn pipes_sockets_devices_and_links_to_them_are_named_and_never_opened() {
         make_fifo(&logs.root.join(name));
     }
     logs.every_command(|command, run| {
-        let says = "replication-offset-checkpoint: not a regular file";
-        assert!(run.stderr.contains(says), "{command}: {}", run.stderr);
+        let told = [&run.stdout[..], &run.stderr].concat();
+        for name in ["replication-offset-checkpoint", "meta.properties"] {
+            assert!(told.contains(name), "{command}: {told}");
+        }
+        assert_ne!(run.status, 2, "{command}: {run:?}");
     });
     // Named itself.
     for name in makes.map(|(name, _)| name) {

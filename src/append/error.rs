@@ -8,11 +8,8 @@ use crate::format::control_record::EndTransactionMarker;
 use crate::format::file_name::LogFileName;
 use crate::format::record_batch_builder::BuildError;
 use crate::log;
-use crate::log::odd_entry::{Odd, OddEffect};
+use crate::log::odd_entry::{NO_EXCEPTION, Odd, OddEffect};
 use crate::state::{KafkaError, Refusal};
-
-/// In the place of an exception's name, where loading waits and comes to no end.
-pub(super) const NO_EXCEPTION: &str = "none";
 
 /// A request the log refused, or files it could not work with.
 #[derive(Debug, thiserror::Error)]

@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Io;
-use super::checkpoints::{CheckpointDefect, Checkpoints};
+use super::checkpoints::Checkpoints;
 use super::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
 use super::mapped_file::MappedFile;
 use super::metadata_log::ClusterMetadata;
+use super::odd_entry::NO_EXCEPTION;
+use super::odd_root_file::OddRootFile;
+use super::partition_dir::PartitionDir;
 use super::strays::Stray;
-use crate::format::file_name::{LogDirFileName, PartitionDirName, PartitionDirStatus};
+use crate::error::DecodeError;
+use crate::format::file_name::{LogDirFileName, LogFileKind, PartitionDirName, PartitionDirStatus};
 use crate::format::internal_topic::InternalTopic;
 use crate::format::kafka_uuid::KafkaUuid;
 use crate::format::meta_properties::MetaProperties;
@@ -100,6 +104,10 @@ fn meta_properties(path: &Path, io: Io) -> Option<MetaProperties> {
 /// What a broker comes to that cannot start.
 pub const DOES_NOT_START: &str = "does not start";
 
+/// What a broker does about an offset checkpoint that it cannot read.
+pub const GOES_OFFLINE_LATER: &str = "takes it for empty, goes on loading, and then takes the \
+                                      whole log directory offline";
+
 /// What comes of something that keeps partitions from being loaded: an exception that nobody
 /// catches ends the broker's start, another one takes the log directory offline
 /// (`LogManager.loadLogs`).
@@ -119,7 +127,7 @@ pub fn outage(stops_broker: bool) -> String {
 pub struct StartObstacle {
     /// The file or directory.
     pub path: String,
-    /// Simple name of Kafka's exception.
+    /// Simple name of Kafka's exception; `none` where the start waits and comes to no end.
     pub exception: &'static str,
     /// Whether the whole broker stops, and not only the log directory goes offline; a broker
     /// without any log directory stops as well.
@@ -131,6 +139,23 @@ pub struct StartObstacle {
     /// What it is.
     #[serde(skip)]
     pub what: Obstacle,
+}
+
+impl StartObstacle {
+    /// What keeps it from coming up, in a word.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        cause(self.exception)
+    }
+}
+
+/// What keeps something from coming up, in a word: an exception, or what stands for none.
+#[must_use]
+pub fn cause(exception: &'static str) -> &'static str {
+    match exception {
+        NO_EXCEPTION => "loading waits",
+        exception => exception,
+    }
 }
 
 /// What keeps a broker from starting.
@@ -150,8 +175,10 @@ pub enum Obstacle {
         /// Its name.
         file: String,
         /// What is wrong with it.
-        defect: CheckpointDefect,
+        defect: DecodeError,
     },
+    /// What has the name of a file that a broker reads, and is none.
+    NotAFile(OddRootFile),
 }
 
 /// The obstacles in the log directories of a run.
@@ -259,6 +286,19 @@ impl StartObstacles {
                     name: partition.name.clone(),
                     twin,
                 },
+            });
+        }
+        for odd in &dir.odd {
+            let Some((exception, stops_broker)) = odd.outage() else {
+                continue;
+            };
+            add(StartObstacle {
+                path: dir.path.join(odd.name.to_string()).display().to_string(),
+                exception,
+                stops_broker,
+                message: format!("{}, where a file should be", odd.what),
+                next_step: odd.next_step(),
+                what: Obstacle::NotAFile(odd.clone()),
             });
         }
         for problem in Checkpoints::read(&dir.path, io).problems {

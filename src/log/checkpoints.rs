@@ -21,7 +21,8 @@ pub struct Checkpoints {
     high_watermark: Offsets,
     recovery_point: Offsets,
     cleaner: Offsets,
-    /// Files that are there and could not be read; they count as not there.
+    /// Files that are there and could not be read; they count as not there, as does what is no
+    /// file ([`super::odd_root_file`]).
     pub problems: Vec<CheckpointProblem>,
 }
 
@@ -30,38 +31,10 @@ pub struct Checkpoints {
 pub struct CheckpointProblem {
     /// Its name.
     pub file: String,
-    /// What is wrong with it, for a broker as well; `None` if kseg was not given its bytes.
-    pub defect: Option<CheckpointDefect>,
+    /// What is wrong with its bytes, for a broker as well (`CheckpointFile`); `None` if kseg was
+    /// not given them.
+    pub defect: Option<DecodeError>,
     message: String,
-}
-
-/// Why a broker cannot read a checkpoint file (`CheckpointFile`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckpointDefect {
-    /// Its bytes.
-    Bytes(DecodeError),
-    /// It is none: it is not made where the name is taken, and then it is read.
-    NotAFile(Odd),
-}
-
-impl CheckpointDefect {
-    /// Where in the file.
-    #[must_use]
-    pub fn position(&self) -> Option<u64> {
-        match self {
-            Self::Bytes(error) => Some(error.position),
-            Self::NotAFile(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for CheckpointDefect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(error) => error.fmt(f),
-            Self::NotAFile(what) => write!(f, "{what}, where a file should be"),
-        }
-    }
 }
 
 impl fmt::Display for CheckpointProblem {
@@ -157,8 +130,8 @@ impl Checkpoints {
 
 /// Why a checkpoint file was not read.
 enum Unread {
-    /// A broker cannot read it either.
-    Defect(CheckpointDefect),
+    /// A broker cannot read its bytes either.
+    Defect(DecodeError),
     /// Its bytes were not given out.
     NotGiven(Error),
 }
@@ -172,17 +145,12 @@ impl From<Error> for Unread {
 fn read_checkpoint(path: &Path, io: Io) -> Result<Offsets, Unread> {
     let file = match MappedFile::open(path, io) {
         Ok(file) => file,
-        Err(error) => {
-            let what = Odd::of(path, &fs::metadata(path)).filter(|what| !what.exists());
-            return match what {
-                Some(what) => Err(Unread::Defect(CheckpointDefect::NotAFile(what))),
-                None if error.is_not_found() => Ok(None),
-                None => Err(error.into()),
-            };
+        Err(error) if error.is_not_found() || Odd::of(path, &fs::metadata(path)).is_some() => {
+            return Ok(None);
         }
+        Err(error) => return Err(error.into()),
     };
-    let checkpoint = OffsetCheckpoint::decode(&file.read_all()?)
-        .map_err(|error| Unread::Defect(CheckpointDefect::Bytes(error)))?;
+    let checkpoint = OffsetCheckpoint::decode(&file.read_all()?).map_err(Unread::Defect)?;
     // As in Kafka, the later of two lines for one partition counts.
     let lines = checkpoint.entries.into_iter();
     Ok(Some(

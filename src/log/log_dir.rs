@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Error;
+use super::odd_entry::Odd;
+use super::odd_root_file::OddRootFile;
 use super::partition_dir::PartitionDir;
 use crate::format::file_name::{LogDirFileName, LogFileKind, LogFileName, PartitionDirName};
 
@@ -29,6 +31,8 @@ pub struct LogDir {
     pub files: Vec<String>,
     /// Names of directories that are no partition's, sorted. A broker does not start with one.
     pub other_dirs: Vec<String>,
+    /// What has the name of a file that a broker reads, and is none; in neither of the lists.
+    pub odd: Vec<OddRootFile>,
 }
 
 /// A partition directory that has not been listed yet.
@@ -147,19 +151,24 @@ impl LogDir {
             partitions: Vec::new(),
             files: Vec::new(),
             other_dirs: Vec::new(),
+            odd: OddRootFile::all_in(path),
         };
         for entry in fs::read_dir(path).map_err(|source| Error::io(path, source))? {
             let entry = entry.map_err(|source| Error::io(path, source))?;
             let name = entry.file_name().to_string_lossy().into_owned();
+            let parsed = LogDirFileName::parse(&name);
+            if dir.odd.iter().any(|odd| odd.name == parsed) {
+                continue;
+            }
             let is_dir = fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_dir());
             if !is_dir {
                 dir.files.push(name);
-            } else if let Some(parsed) = PartitionDirName::parse(&name) {
+            } else if let Some(name) = PartitionDirName::parse(&name) {
                 dir.partitions.push(PartitionPath {
                     path: entry.path(),
-                    name: parsed,
+                    name,
                 });
-            } else if LogDirFileName::parse(&name) != LogDirFileName::RemoteLogIndexCache {
+            } else if parsed != LogDirFileName::RemoteLogIndexCache {
                 dir.other_dirs.push(name);
             }
         }
@@ -186,25 +195,29 @@ impl LogDir {
             .any(|named| is_partition(&named.path))
     }
 
-    /// Whether one of the files that a broker keeps directly in a log directory is there.
+    /// Whether one of the files that a broker keeps directly in a log directory is there, or what
+    /// stands for it.
     #[must_use]
     pub fn has_known_file(&self) -> bool {
-        self.files
-            .iter()
-            .any(|name| match LogDirFileName::parse(name) {
-                LogDirFileName::RecoveryPointOffsetCheckpoint
-                | LogDirFileName::ReplicationOffsetCheckpoint
-                | LogDirFileName::LogStartOffsetCheckpoint
-                | LogDirFileName::CleanerOffsetCheckpoint
-                | LogDirFileName::MetaProperties
-                | LogDirFileName::BootstrapCheckpoint
-                | LogDirFileName::CleanShutdown => true,
-                LogDirFileName::Lock
-                | LogDirFileName::RemoteLogIndexCache
-                | LogDirFileName::RlmmCommittedOffsets
-                | LogDirFileName::Temporary(_)
-                | LogDirFileName::Unknown(_) => false,
-            })
+        let stands_for_one = |odd: &OddRootFile| odd.what != Odd::Directory;
+        self.odd.iter().any(stands_for_one)
+            || self
+                .files
+                .iter()
+                .any(|name| match LogDirFileName::parse(name) {
+                    LogDirFileName::RecoveryPointOffsetCheckpoint
+                    | LogDirFileName::ReplicationOffsetCheckpoint
+                    | LogDirFileName::LogStartOffsetCheckpoint
+                    | LogDirFileName::CleanerOffsetCheckpoint
+                    | LogDirFileName::MetaProperties
+                    | LogDirFileName::BootstrapCheckpoint
+                    | LogDirFileName::CleanShutdown => true,
+                    LogDirFileName::Lock
+                    | LogDirFileName::RemoteLogIndexCache
+                    | LogDirFileName::RlmmCommittedOffsets
+                    | LogDirFileName::Temporary(_)
+                    | LogDirFileName::Unknown(_) => false,
+                })
     }
 }
 

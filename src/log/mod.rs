@@ -21,6 +21,7 @@ pub mod lost_front;
 pub mod mapped_file;
 pub mod metadata_log;
 pub mod odd_entry;
+pub mod odd_root_file;
 pub mod offset_ranges;
 pub mod orphan_files;
 pub mod overlay;

@@ -186,6 +186,9 @@ impl OddEntry {
     }
 }
 
+/// In the place of an exception's name, where a start waits and comes to no end.
+pub const NO_EXCEPTION: &str = "none";
+
 /// What comes of a pipe.
 pub const WAITS: &str = "waits for the other end of the pipe";
 

@@ -4,8 +4,7 @@ use serde::Serialize;
 
 use super::gone::GoneOffsets;
 use super::known::{Aborted, LeaderEpoch};
-use crate::append::error::NO_EXCEPTION;
-use crate::log::broker_start::StartObstacle;
+use crate::log::broker_start::{StartObstacle, cause};
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Change;
 use crate::log::strays::Stray;
@@ -149,10 +148,7 @@ impl LoadFailure {
     /// What keeps it from coming up, in a word.
     #[must_use]
     pub fn cause(&self) -> &'static str {
-        match self.exception {
-            NO_EXCEPTION => "loading waits",
-            exception => exception,
-        }
+        cause(self.exception)
     }
 }
 

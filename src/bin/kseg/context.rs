@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use kseg::log::broker_start::{DOES_NOT_START, outage};
 use kseg::log::odd_entry::{OddEffect, WAITS};
+use kseg::log::odd_root_file::OddRootFile;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::{Error, Io};
 
@@ -179,6 +180,15 @@ impl Context {
             };
             let path = dir.path.join(&entry.file_name);
             self.warn(&format!("{}: {}; {broker}", path.display(), entry.what));
+        }
+    }
+
+    /// Says what in a log directory has the name of a file that a broker reads, and is none.
+    pub(crate) fn odd_root_files(&self, dir: &Path) {
+        for odd in OddRootFile::all_in(dir) {
+            let path = dir.join(odd.name.to_string());
+            let (path, what) = (path.display(), odd.what);
+            self.warn(&format!("{path}: {what}; a broker {}", odd.effect));
         }
     }
 

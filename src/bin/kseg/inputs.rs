@@ -308,6 +308,9 @@ impl Inputs {
     }
 
     fn checkpoints(&self, dir: &Path, context: &mut Context) -> Checkpoints {
+        if !self.tells_odd {
+            context.odd_root_files(dir);
+        }
         let checkpoints = read_checkpoints(dir, context);
         let unread = checkpoints.problems.iter().filter(|it| it.defect.is_none());
         for problem in unread.filter(|_| self.needs_checkpoints) {
@@ -514,7 +517,7 @@ pub(crate) fn stopped_cleanly(partition: &Path) -> bool {
 }
 
 /// The checkpoints of a log directory. Those that cannot be read are complained of.
-fn read_checkpoints(dir: &Path, context: &Context) -> Checkpoints {
+pub(crate) fn read_checkpoints(dir: &Path, context: &Context) -> Checkpoints {
     let checkpoints = Checkpoints::read(dir, context.io);
     for problem in &checkpoints.problems {
         context.warn(&format!("{problem}; taken as not there"));
@@ -525,6 +528,7 @@ fn read_checkpoints(dir: &Path, context: &Context) -> Checkpoints {
 /// A partition directory's checkpoints lie in the folder above it.
 pub(crate) fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
     folder_above(path).map_or_else(Checkpoints::default, |above| {
+        context.odd_root_files(&above);
         read_checkpoints(&above, context)
     })
 }

@@ -11,7 +11,7 @@ use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
 use crate::context::Context;
-use crate::inputs::checkpoints_above;
+use crate::inputs::{checkpoints_above, read_checkpoints};
 use crate::progress::Progress;
 
 /// One side of a pair.
@@ -244,10 +244,8 @@ fn open(path: &Path, context: &Context) -> anyhow::Result<Side> {
             Side::Partition(Half { dir, offsets }, false)
         }
         LogPath::LogDir(dir) => {
-            let checkpoints = Checkpoints::read(&dir.path, context.io);
-            for problem in &checkpoints.problems {
-                context.warn(&format!("{problem}; taken as not there"));
-            }
+            context.odd_root_files(&dir.path);
+            let checkpoints = read_checkpoints(&dir.path, context);
             Side::LogDir(dir, checkpoints)
         }
     })

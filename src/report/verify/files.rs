@@ -53,16 +53,27 @@ fn of_odd(entry: &OddEntry) -> Finding {
         Odd::LinkLoop => "take the link away, and bring back the file it stood for",
         Odd::Directory | Odd::Pipe | Odd::Socket | Odd::Device => "move it out of the directory",
     };
+    let name = entry.file_name.to_string_lossy().into_owned();
+    not_a_file(name, entry.what, broker_action, next_step)
+}
+
+/// An entry that is no file, and has the name of one that Kafka keeps.
+pub(super) fn not_a_file(
+    name: String,
+    what: Odd,
+    broker_action: String,
+    next_step: &str,
+) -> Finding {
     Finding {
-        file: Some(entry.file_name.to_string_lossy().into_owned()),
+        file: Some(name),
         expected: Some("a file".to_owned()),
-        found: Some(entry.what.to_string()),
+        found: Some(what.to_string()),
         broker_action,
         next_step: Some(next_step.to_owned()),
         ..Finding::new(
             Severity::Corrupt,
             Kind::NotAFile,
-            format!("{}, where a file should be", entry.what),
+            format!("{what}, where a file should be"),
         )
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Decides `CheckpointFile.read`, `LogManager.loadLogs`, `MetaPropertiesEnsemble`.
 
+use super::files::not_a_file;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::partition::{VerifyOptions, VerifySummary};
@@ -11,9 +12,12 @@ use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::{LogDirFileName, PartitionDirName};
 use crate::format::meta_properties::MetaProperties;
 use crate::log::Error;
-use crate::log::broker_start::{DOES_NOT_START, Obstacle, StartObstacle, StartObstacles};
+use crate::log::broker_start::{
+    DOES_NOT_START, GOES_OFFLINE_LATER, Obstacle, StartObstacle, StartObstacles,
+};
 use crate::log::log_dir::LogDir;
 use crate::log::mapped_file::MappedFile;
+use crate::log::odd_root_file::OddRootFile;
 
 /// Hands out what is wrong with a log directory itself. `obstacles` are those of the whole run.
 ///
@@ -31,7 +35,11 @@ pub fn verify_log_dir<E: From<Error>>(
         return Ok(summary);
     }
     let is_wanted = |name: &&String| options.file.as_ref().is_none_or(|only| only == *name);
-    let mut found: Vec<Finding> = obstacles.of_log_dir(&dir.path).map(of_obstacle).collect();
+    let mut found: Vec<Finding> = obstacles
+        .of_log_dir(&dir.path)
+        .filter_map(of_obstacle)
+        .collect();
+    found.extend(dir.odd.iter().map(of_odd));
     found.retain(|it| options.file.is_none() || it.file.as_ref().is_some_and(|it| is_wanted(&it)));
     for name in dir.files.iter().filter(is_wanted) {
         summary.files += 1;
@@ -56,9 +64,14 @@ pub fn verify_log_dir<E: From<Error>>(
     Ok(summary)
 }
 
-/// What keeps the broker from starting.
-fn of_obstacle(obstacle: &StartObstacle) -> Finding {
-    match &obstacle.what {
+fn of_odd(odd: &OddRootFile) -> Finding {
+    let (action, next_step) = (odd.effect.to_string(), odd.next_step());
+    not_a_file(odd.name.to_string(), odd.what, action, next_step)
+}
+
+/// What keeps the broker from starting; `None` of what is told without it.
+fn of_obstacle(obstacle: &StartObstacle) -> Option<Finding> {
+    Some(match &obstacle.what {
         Obstacle::ForeignDirectory(name) => Finding {
             file: Some(name.clone()),
             broker_action: format!("{DOES_NOT_START}: every directory here must be a partition's"),
@@ -89,9 +102,11 @@ fn of_obstacle(obstacle: &StartObstacle) -> Finding {
             }
         }
         Obstacle::UnreadableCheckpoint { file, defect } => {
-            unreadable(file, defect.position(), defect.to_string(), OFFLINE)
+            let position = Some(defect.position);
+            unreadable(file, position, defect.to_string(), GOES_OFFLINE_LATER)
         }
-    }
+        Obstacle::NotAFile(_) => return None,
+    })
 }
 
 fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Option<Finding>, Error> {
@@ -125,9 +140,6 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
         | LogDirFileName::Unknown(_) => Ok(None),
     }
 }
-
-const OFFLINE: &str = "takes it for empty, goes on loading, and then takes the whole log directory \
-                       offline";
 
 fn unreadable(name: &str, position: Option<u64>, defect: String, action: &str) -> Finding {
     Finding {

@@ -51,8 +51,12 @@ impl Outages {
     pub(crate) fn print(&self, context: &mut Context) -> anyhow::Result<()> {
         for obstacle in self.obstacles.iter() {
             let what = outage(obstacle.stops_broker);
-            let (exception, path) = (obstacle.exception, &obstacle.path);
-            let line = format!("{what}: {path}: {} ({exception})", obstacle.message);
+            let line = format!(
+                "{what}: {}: {} ({})",
+                obstacle.path,
+                obstacle.message,
+                obstacle.cause()
+            );
             paragraph(context, &line, "", "")?;
             paragraph(context, obstacle.next_step, "  ", "next: ")?;
         }

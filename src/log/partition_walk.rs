@@ -39,6 +39,24 @@ pub fn walk_partition<E: From<Error>>(
     walk_from(dir, io, first_segment, |_, _| Ok(0), visit)
 }
 
+/// As [`walk_partition`], from some batch before the one with `offset` on: the last one that the
+/// `.index` knows.
+///
+/// # Errors
+/// As [`walk_partition`].
+pub fn walk_partition_near<E: From<Error>>(
+    dir: &PartitionDir,
+    io: Io,
+    offset: i64,
+    visit: impl FnMut(SegmentAt<'_>, Entry<'_>) -> Result<ControlFlow<()>, E>,
+) -> Result<Vec<usize>, E> {
+    let is_up_to = |segment: &SegmentFiles| segment.base_offset <= offset;
+    let first_segment = dir.segments.partition_point(is_up_to).saturating_sub(1);
+    let start =
+        |segment: &SegmentFiles, log: &MappedFile| start_near(dir, io, segment, log, offset);
+    walk_from(dir, io, first_segment, start, visit)
+}
+
 /// As [`walk_partition`], beginning in the first segment where `start` says.
 fn walk_from<E: From<Error>>(
     dir: &PartitionDir,
@@ -146,13 +164,8 @@ pub struct BatchPlace {
 /// # Errors
 /// If a segment cannot be read.
 pub fn find_batch(dir: &PartitionDir, io: Io, offset: i64) -> Result<Option<BatchPlace>, Error> {
-    let after = dir
-        .segments
-        .partition_point(|segment| segment.base_offset <= offset);
     let mut found = None;
-    let start =
-        |segment: &SegmentFiles, log: &MappedFile| start_near(dir, io, segment, log, offset);
-    walk_from(dir, io, after.saturating_sub(1), start, |at, entry| {
+    walk_partition_near(dir, io, offset, |at, entry| {
         let place = |base_offset, position, max_timestamp| BatchPlace {
             base_offset,
             max_timestamp,

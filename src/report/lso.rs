@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::gaps::{LostOffsets, OffsetRange};
 use super::partition_state::{PartitionState, StateOptions, load_partition_state};
 use super::transaction_state::{CoordinatorRow, TransactionClass, TransactionStates};
 use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
@@ -88,6 +89,9 @@ pub struct HeldBy {
     pub class: Option<TransactionClass>,
     /// What the coordinator has of the transactional id, for open ones; as in `txns`.
     pub coordinator: Option<CoordinatorRow>,
+    /// Of an open one: the first and the last of the offsets behind its first that the log has
+    /// lost. Its marker may lie there, and other replicas have it ended then; null if nothing is.
+    pub marker_may_be_lost_in: Option<OffsetRange>,
     /// The command that ends the transaction, for open ones.
     pub abort_command: Option<String>,
 }
@@ -127,7 +131,7 @@ pub fn lso(
         return Ok(None);
     };
     let held_by = match holder(&state) {
-        Some(txn) => Some(held_by(dir, &state, options, txn)?),
+        Some(txn) => Some(held_by(dir, checkpoints, &state, options, txn)?),
         None => None,
     };
     let (last_stable_offset_replayed, difference) =
@@ -182,6 +186,7 @@ fn holder(state: &PartitionState) -> Option<TxnMetadata> {
 
 fn held_by(
     dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
     state: &PartitionState,
     options: StateOptions,
     txn: TxnMetadata,
@@ -200,6 +205,10 @@ fn held_by(
         (None, None) => "snapshot-only-transaction",
     };
     let known = |time: i64| (time != NO_TIMESTAMP).then_some(time);
+    let lost = match txn.last_offset {
+        None => LostOffsets::behind(dir, checkpoints, options.io, first_offset)?,
+        Some(_) => LostOffsets::default(),
+    };
     Ok(HeldBy {
         kind,
         producer_id: txn.producer_id,
@@ -213,6 +222,10 @@ fn held_by(
         class: None,
         coordinator: None,
         file: place.map(|place| place.file),
+        marker_may_be_lost_in: lost.between(
+            first_offset.saturating_add(1),
+            options.at_offset.unwrap_or(i64::MAX),
+        ),
         abort_command: match (txn.last_offset, dir.topic(), dir.partition()) {
             (None, Some(topic), Some(partition)) => abort_command(topic, partition, first_offset),
             (Some(_), _, _) | (None, None, _) | (None, Some(_), None) => None,

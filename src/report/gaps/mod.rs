@@ -5,6 +5,7 @@
 //! ones, a second pass looks those up, some ten thousand at a time; a sound log never needs it.
 
 mod after_swaps;
+mod behind;
 mod ends;
 mod finding;
 pub(super) mod offsets;
@@ -14,6 +15,7 @@ mod set_aside;
 mod told;
 mod witnesses;
 
+pub(super) use behind::LostOffsets;
 pub use ends::has_lost_all;
 pub use finding::{Detail, Finding, GapClass, GapKind, OffsetRange, range};
 pub use row::GapRow;

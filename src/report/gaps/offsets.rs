@@ -101,6 +101,13 @@ impl<'d> Offsets<'d> {
         }
     }
 
+    /// Begins somewhere in a segment, as if what is before it were sound.
+    pub(super) fn start_at(&mut self, segment: usize, next_offset: i64) {
+        self.segment = Some(segment);
+        self.is_segment_empty = true;
+        self.next_offset = next_offset;
+    }
+
     /// Makes sure that the segments up to `at` have been entered.
     #[inline]
     pub(in crate::report) fn enter(

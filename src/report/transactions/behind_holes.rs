@@ -8,9 +8,8 @@
 use super::{Transaction, TransactionFold};
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
-use crate::report::gaps::{GapKind, GapOptions, find_gaps};
+use crate::report::gaps::LostOffsets;
 use crate::report::partition_state::{StateOptions, read_snapshot};
 use crate::state::ProducerSnapshotRow;
 
@@ -21,7 +20,7 @@ pub(in crate::report) struct BehindHoles<'d> {
     checkpoints: CheckpointedOffsets,
     options: StateOptions,
     /// The offsets that are lost, once anything depends on them: it takes a walk of its own.
-    lost: Option<OffsetRanges>,
+    lost: Option<LostOffsets>,
 }
 
 impl<'d> BehindHoles<'d> {
@@ -70,24 +69,11 @@ impl<'d> BehindHoles<'d> {
         let Some(next) = fold.holes.next_offset else {
             return Ok(true);
         };
-        if self.lost.is_none() {
-            let mut lost = OffsetRanges::default();
-            let options = GapOptions {
-                io: self.options.io,
-                ..GapOptions::default()
-            };
-            find_gaps::<Error>(self.dir, self.checkpoints, &options, |finding| {
-                if let (GapKind::OffsetGap, Some(first)) = (finding.kind, finding.first_offset)
-                    && finding.is_loss()
-                {
-                    lost.add(first, finding.last_offset.unwrap_or(first));
-                }
-                Ok(())
-            })?;
-            self.lost = Some(lost);
-        }
-        let lost = self.lost.as_ref();
-        Ok(lost.is_some_and(|lost| lost.touches(next, base_offset - 1)))
+        let lost = match self.lost.take() {
+            Some(lost) => lost,
+            None => LostOffsets::of(self.dir, self.checkpoints, self.options.io)?,
+        };
+        Ok(self.lost.insert(lost).touches(next, base_offset - 1))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::format::file_name::PartitionDirStatus;
 use crate::format::internal_topic::InternalTopic;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::report::gaps::LostOffsets;
 use crate::report::lso::abort_command;
 use crate::report::offset_commits::OffsetCommits;
 use crate::report::partition_state::{
@@ -43,6 +44,12 @@ impl<'a> Rows<'a> {
         if !open.is_empty() && self.options.states.open {
             self.read_offset_commits()?;
         }
+        let lost = match open.iter().map(|txn| txn.first_offset.message_offset).min() {
+            Some(first) => {
+                LostOffsets::behind(self.dir, checkpoints, self.options.state.io, first)?
+            }
+            None => LostOffsets::default(),
+        };
         for (index, txn) in open.iter().enumerate() {
             let first_offset = txn.first_offset.message_offset;
             let txn = match in_log.get(&txn.producer_id) {
@@ -62,7 +69,7 @@ impl<'a> Rows<'a> {
                     .log_end_offset
                     .saturating_add(i64::try_from(open.len()).unwrap_or(i64::MAX)),
             };
-            self.open_one(&txn, &state, after_abort, emit)?;
+            self.open_one(&txn, &state, &lost, after_abort, emit)?;
         }
         let is_open = |producer_id| {
             let entry = state.manager.last_entry(producer_id);
@@ -130,6 +137,7 @@ impl<'a> Rows<'a> {
         &mut self,
         txn: &Transaction,
         state: &PartitionState,
+        lost: &LostOffsets,
         after_abort: i64,
         emit: &mut impl FnMut(&TxnRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -157,6 +165,10 @@ impl<'a> Rows<'a> {
             .map(|entry| entry.coordinator_epoch())
             .filter(|epoch| *epoch >= 0);
         row.last_stable_offset_after_abort = Some(after_abort);
+        row.marker_may_be_lost_in = lost.between(
+            txn.first_offset.saturating_add(1),
+            self.options.state.at_offset.unwrap_or(i64::MAX),
+        );
         row.age_ms = self
             .options
             .now_ms

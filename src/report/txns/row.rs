@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::format::file_name::LogFileKind;
+use crate::report::gaps::OffsetRange;
 use crate::report::offset_commits::OffsetCommitRow;
 use crate::report::transaction_state::{CoordinatorRow, TransactionClass};
 use crate::report::transactions::{MissingMarker, Transaction, TxnMarker};
@@ -91,6 +92,9 @@ pub struct TxnRow<'a> {
     /// Of an open one: where the last stable offset goes when it and all older open ones have been
     /// aborted and the markers are replicated.
     pub last_stable_offset_after_abort: Option<i64>,
+    /// Of an open one: the first and the last of the offsets behind its first that the log has
+    /// lost. Its marker may lie there, and other replicas have it ended then; null if nothing is.
+    pub marker_may_be_lost_in: Option<OffsetRange>,
     /// Of an open one: the command that aborts it, for brokers from 3.0 on.
     pub abort_command: Option<String>,
     /// Of an open one: the command that aborts it, for brokers before 3.0.

@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::start::Start;
 use crate::log::partition_dir::PartitionDir;
 use crate::report::aborted::AbortedRow;
+use crate::report::gaps::range;
 use crate::report::transaction_state::TransactionClass;
 use crate::report::transactions::MissingMarker;
 use crate::report::txns::{TxnFinding, TxnRow};
@@ -86,6 +87,11 @@ fn next_step(row: &TxnRow<'_>, class: Option<TransactionClass>) -> Option<String
         Some(class) if class.is_in_hand() => {
             format!("{more}; its coordinator is going to end it, an abort would cut in")
         }
+        _ if let Some(lost) = row.marker_may_be_lost_in => format!(
+            "{more}; its marker may be in what is lost behind it, offsets {}: only if no other \
+             replica has one: {command}",
+            range(lost.first_offset, lost.last_offset)
+        ),
         Some(class) if class.may_have_ended() => format!(
             "{more}; its marker may be missing here: only if no other replica has one: {command}"
         ),

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use kseg::report::gaps::range;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
 use kseg::report::transaction_state::TransactionClass;
 
@@ -149,7 +150,7 @@ fn print_table(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow:
 /// A line about a partition.
 enum Note {
     Text(String),
-    /// Of a partition, by name: one line however long, to be pasted.
+    /// What it is for, and one line however long, to be pasted.
     Release(String, String),
 }
 
@@ -162,15 +163,15 @@ fn print_notes(rows: &[&Named], context: &mut Context) -> anyhow::Result<()> {
     for note in notes {
         match note {
             Note::Text(text) => paragraph(&mut context.out, style, ["", "  "], &text)?,
-            Note::Release(name, command) => {
-                let line = format!("release {name}: {command}");
+            Note::Release(what, command) => {
+                let line = format!("{what}: {command}");
                 let fits = style
                     .width
                     .is_none_or(|width| line.chars().count() <= width);
                 if fits {
                     writeln!(context.out, "{line}")?;
                 } else {
-                    let to = format!("release {name}:");
+                    let to = format!("{what}:");
                     paragraph(&mut context.out, style, ["", "  "], &to)?;
                     writeln!(context.out, "{command}")?;
                 }
@@ -185,6 +186,7 @@ fn notes(row: &Named) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut note = |text: String| notes.push(Note::Text(format!("{name}: {text}")));
     let held = row.held_by.as_ref();
+    let lost = held.and_then(|held| held.marker_may_be_lost_in);
     if let Some(held) = held {
         if let (Some(file), Some(position)) = (&held.file, held.position) {
             note(format!("first batch in {file} at position {position}"));
@@ -211,8 +213,22 @@ fn notes(row: &Named) -> Vec<Note> {
     if let Some(reason) = &row.incomplete_reason {
         note(format!("not complete: {reason}"));
     }
+    let class = held.and_then(|held| held.class);
+    let is_in_hand = class.is_some_and(TransactionClass::is_in_hand);
+    let lost = lost.filter(|_| !is_in_hand);
+    if let Some(lost) = lost {
+        note(format!(
+            "offsets {} behind its first are lost, and its marker may be among them: look whether \
+             another replica has it ended before an abort; kseg gaps says why they are lost",
+            range(lost.first_offset, lost.last_offset)
+        ));
+    }
     let command = held.and_then(|held| held.abort_command.as_ref());
-    notes.extend(command.map(|command| Note::Release(name.clone(), command.clone())));
+    let release = match lost {
+        Some(_) => format!("release {name}, if no other replica has it ended"),
+        None => format!("release {name}"),
+    };
+    notes.extend(command.map(|command| Note::Release(release, command.clone())));
     notes
 }
 

@@ -227,11 +227,17 @@ impl RecoverTable {
             paragraph(context, warning, "  ", "warning: ")?;
         }
         if let (Some(topic), Some(partition)) = (&row.topic, row.partition) {
-            for open in &row.losses.left_open {
-                if let Some(command) = abort_command(topic, partition, open.first_offset) {
-                    // One line, to be pasted.
-                    writeln!(context.out, "  abort: {command}")?;
-                }
+            let left_open = row.losses.left_open.iter();
+            let commands =
+                left_open.filter_map(|open| abort_command(topic, partition, open.first_offset));
+            let commands: Vec<String> = commands.collect();
+            if !commands.is_empty() {
+                let what = "to abort only if no other replica has the marker that goes:";
+                paragraph(context, what, "  ", "")?;
+            }
+            for command in commands {
+                // One line, to be pasted.
+                writeln!(context.out, "  {command}")?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use kseg::report::gaps::range;
 use kseg::report::transaction_state::TransactionClass;
 use kseg::report::txns::{TxnRow, TxnState, WantedStates};
 
@@ -56,11 +57,12 @@ enum Advice {
 }
 
 impl Advice {
-    fn on(class: Option<TransactionClass>) -> Self {
-        match class {
+    fn on(row: &TxnRow<'_>) -> Self {
+        match row.class {
             Some(class) if class.is_in_hand() => Self::Wait,
             Some(TransactionClass::MayBeNewer) => Self::LookAgain,
             Some(class) if class.may_have_ended() => Self::Look,
+            _ if row.marker_may_be_lost_in.is_some() => Self::Look,
             Some(_) | None => Self::Abort,
         }
     }
@@ -384,7 +386,7 @@ fn open_line(name: &str, row: &TxnRow<'_>, clock_ms: i64) -> OpenLine {
             .collect(),
         command: row.abort_command.clone(),
         standing: standing(name, row),
-        advice: Advice::on(row.class),
+        advice: Advice::on(row),
     }
 }
 
@@ -409,10 +411,16 @@ fn offset_commits<'r>(row: &'r TxnRow<'_>) -> impl Iterator<Item = String> + 'r 
 fn standing(name: &str, row: &TxnRow<'_>) -> Option<String> {
     let directory = name.contains('/').then(|| name.to_owned());
     let known = row.class.map(|class| coordinator(row, class));
-    match (directory, known) {
+    let lost = row.marker_may_be_lost_in.map(|lost| {
+        let offsets = range(lost.first_offset, lost.last_offset);
+        format!("offsets {offsets} behind its first are lost: kseg gaps says why")
+    });
+    let of_id = match (directory, known) {
         (Some(directory), Some(known)) => Some(format!("{directory}: {known}")),
         (directory, known) => directory.or(known),
-    }
+    };
+    let told: Vec<String> = of_id.into_iter().chain(lost).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn coordinator(row: &TxnRow<'_>, class: TransactionClass) -> String {

@@ -9,7 +9,15 @@
 )]
 
 mod common;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "other test programs use the rest"
+)]
+#[path = "common/folders.rs"]
+mod folders;
 
+use std::fs;
 use std::path::Path;
 
 use common::partitions::{broker_fixtures, folders_in, json, open, partitions_below, root};
@@ -269,4 +277,116 @@ fn other_data_is_told_by_producer_and_transaction() {
         assert_eq!(row[side]["truncates"], false);
         assert_eq!(row[side]["leavesDifference"], true);
     }
+}
+
+/// A log directory in which the first segment of a partition is not there any more.
+struct Shortened {
+    folder: tempfile::TempDir,
+    name: std::ffi::OsString,
+    front: i64,
+}
+
+impl Shortened {
+    /// `None` if the partition is of one segment.
+    fn of(partition: &Path) -> Option<Self> {
+        let (dir, _) = open(partition);
+        let front = dir.segments.get(1)?.base_offset;
+        let folder = tempfile::tempdir().unwrap();
+        folders::copy(partition.parent().unwrap(), folder.path());
+        let name = partition.file_name().unwrap().to_owned();
+        for file in &dir.files {
+            let is_first = file.name().starts_with("00000000000000000000.");
+            if is_first {
+                fs::remove_file(folder.path().join(&name).join(file.name().as_ref())).unwrap();
+            }
+        }
+        folders::rest(&folder.path().join(&name));
+        Some(Self {
+            folder,
+            name,
+            front,
+        })
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join(&self.name)
+    }
+
+    /// Moves the first leader epoch to where the log begins, as whoever moves the log start does
+    /// (`LeaderEpochFileCache.truncateFromStart`).
+    fn move_epochs(&self) {
+        let path = self.path().join("leader-epoch-checkpoint");
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<Vec<i64>> = text
+            .lines()
+            .skip(2)
+            .map(|line| line.split(' ').map(|it| it.parse().unwrap()).collect())
+            .collect();
+        let kept = lines.iter().enumerate().filter(|(index, _)| {
+            let next = lines.get(index + 1);
+            next.is_none_or(|next| next[1] > self.front)
+        });
+        let kept: Vec<String> = kept
+            .map(|(_, line)| format!("{} {}\n", line[0], line[1].max(self.front)))
+            .collect();
+        fs::write(&path, format!("0\n{}\n{}", kept.len(), kept.concat())).unwrap();
+        folders::rest(&self.path());
+    }
+}
+
+/// Where a log begins is each replica's own, and no difference; unless nothing ever moved its start
+/// there.
+#[test]
+fn a_front_that_is_gone_is_told_from_one_that_retention_took() {
+    let mut compared = 0;
+    for fixture in ["s02-txn-tv2", "s03-txn-tv1", "s14-replicas"] {
+        let data = root().join("fixtures").join(fixture).join("data");
+        for whole in partitions_below(&data) {
+            let Some(short) = Shortened::of(&whole) else {
+                continue;
+            };
+            let place = whole.display();
+            let last = short.front - 1;
+            for is_left in [false, true] {
+                let compare = || {
+                    if is_left {
+                        diff(&short.path(), &whole)
+                    } else {
+                        diff(&whole, &short.path())
+                    }
+                };
+                let (has, lacks) = if is_left {
+                    ("Right", "left")
+                } else {
+                    ("Left", "right")
+                };
+                let row = compare();
+                assert_eq!(row["kind"], "missing-segment", "{place}: {row:#}");
+                assert_eq!(row["isLoss"], true, "{place}");
+                assert_eq!(row["firstDivergentOffset"], 0, "{place}");
+                let front = &row[format!("{lacks}LostFront")];
+                assert_eq!(front["firstOffset"], 0, "{place}");
+                assert_eq!(front["lastOffset"], last, "{place}");
+                let alone = &row[format!("onlyIn{has}")];
+                assert_eq!(ranges(alone), json!([[0, last]]), "{place}: {alone:#}");
+                // A follower takes over the leader's log start, and never lowers its own.
+                let if_has_leads = &row[format!("if{has}Leads")];
+                assert_eq!(if_has_leads["raisesLogStartTo"], Value::Null, "{place}");
+                assert_eq!(if_has_leads["leavesDifference"], true, "{place}");
+                let leads = if is_left { "Left" } else { "Right" };
+                let if_lacks_leads = &row[format!("if{leads}Leads")];
+                assert_eq!(if_lacks_leads["raisesLogStartTo"], short.front, "{place}");
+                assert_eq!(if_lacks_leads["leavesDifference"], false, "{place}");
+            }
+            short.move_epochs();
+            for row in [diff(&whole, &short.path()), diff(&short.path(), &whole)] {
+                assert_eq!(row["isLoss"], false, "{place}: {row:#}");
+                assert_eq!(row["equal"], true, "{place}: {row:#}");
+                assert_eq!(row["leftLostFront"], Value::Null, "{place}");
+                assert_eq!(row["rightLostFront"], Value::Null, "{place}");
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 5, "{compared}");
 }

@@ -18,7 +18,7 @@ use crate::log::batches::Entry;
 /// Two replicas while they are compared.
 pub(super) struct Compare<'d> {
     pub(super) replicas: Sides<Replica<'d>>,
-    /// Nothing below this is compared: one side does not have it any more.
+    /// Nothing below this is compared: one side need not have it any more.
     common_start: i64,
     loader: Loader,
     /// On each side the batch of which records are left; at most one has any between two steps.
@@ -34,8 +34,8 @@ impl<'d> Compare<'d> {
         Self {
             common_start: replicas
                 .left
-                .log_start_offset
-                .max(replicas.right.log_start_offset),
+                .should_begin_at()
+                .max(replicas.right.should_begin_at()),
             replicas,
             loader: Loader::new(max_batch_bytes),
             loaded: Sides::default(),

@@ -30,6 +30,9 @@ pub struct TruncationRow {
     pub leader_end_offset: Option<i64>,
     /// Offsets cut off.
     pub offsets_lost: Option<i64>,
+    /// The leader's log start, if it is above the follower's: the follower takes it over, and
+    /// deletes what lies below it (`ReplicaFetcherThread.processPartitionData`).
+    pub raises_log_start_to: Option<i64>,
     /// Whether other data stays below the place of the cut: no broker notices that.
     pub leaves_difference: bool,
 }
@@ -128,9 +131,13 @@ pub(super) fn truncation(
     let done = truncate_follower(logs.of(leader), logs.of(follower));
     let is_cut = |to: i64| done.is_full || to < before;
     let leader_end = logs.of(leader).log_end_offset;
+    let leader_start = logs.of(leader).log_start_offset;
     let leaves_difference = match (done.truncate_to, first_lost) {
         // Behind its end the follower fetches what the leader has.
-        (Some(to), Some(first)) => !done.is_full && first < to.min(leader_end),
+        // Nor does it keep what lies below the leader's log start.
+        (Some(to), Some(first)) => {
+            !done.is_full && first < to.min(leader_end) && first >= leader_start
+        }
         (None, _) | (_, None) => false,
     };
     let from = logs.of(follower).log_start_offset;
@@ -152,6 +159,7 @@ pub(super) fn truncation(
         is_full: done.is_full,
         leader_epoch: done.answer.map(|it| it.leader_epoch),
         leader_end_offset: done.answer.map(|it| it.end_offset),
+        raises_log_start_to: (leader_start > from).then_some(leader_start),
         leaves_difference,
     }
 }

@@ -3,8 +3,9 @@
 //! Both logs are read once, side by side, in offset order; segments roll where each replica likes.
 //! Batches that are the same to the last byte are passed over. Where they are not, records are
 //! compared, so that the same records in other batches, or cleaned at another time, are told from
-//! other data. What lies below the higher of the two log starts is not compared. In memory are one
-//! batch a side, the open producers, and bounded lists of what was found.
+//! other data. What lies below the higher of the two log starts is not compared, but for a front
+//! that is lost. In memory are one batch a side, the open producers, and bounded lists of what was
+//! found.
 
 mod alone;
 mod compare;
@@ -28,7 +29,7 @@ pub use differences::Difference;
 pub use epochs::TruncationRow;
 pub use facts::{BatchPlaceRow, DamageRow};
 pub use kind::DiffKind;
-pub use row::{DiffRow, SharedDamage};
+pub use row::{DiffRow, LostFrontRow, SharedDamage};
 pub use side_files::SideFileRow;
 pub use txns::{DiffTxn, TxnSide};
 
@@ -231,6 +232,8 @@ fn answer(
         last_common_end_offset: common.map(|it| it.end_offset),
         left_log_start_offset: Some(replicas.left.log_start_offset),
         right_log_start_offset: Some(replicas.right.log_start_offset),
+        left_lost_front: replicas.left.lost_front,
+        right_lost_front: replicas.right.lost_front,
         left_log_end_offset: Some(log_end_offsets.left),
         right_log_end_offset: Some(log_end_offsets.right),
         only_in_left: AloneFold::finish(compare.alone.left),

@@ -3,10 +3,12 @@
 use super::cursor::Head;
 use super::facts::Span;
 use super::kind::DiffKind;
+use super::row::LostFrontRow;
 use crate::format::leader_epoch_checkpoint::EpochEntry;
 use crate::format::record_batch::CompressionType;
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::lost_front::lost_front;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 use crate::report::gaps::offsets::{Offsets, Placed};
@@ -22,6 +24,8 @@ pub(super) struct Replica<'d> {
     /// Leader epochs by the batches.
     pub(super) epochs: LeaderEpochs,
     pub(super) log_start_offset: i64,
+    /// What is gone from the front, though the log start was never moved behind it.
+    pub(super) lost_front: Option<LostFrontRow>,
     /// Where the newest entry lies, and what it did to a transaction.
     pub(super) span: Span,
     pub(super) event: TxnEvent,
@@ -42,11 +46,17 @@ impl<'d> Replica<'d> {
     ) -> Result<Self, Error> {
         let offsets = Offsets::new(dir, io, checkpoints);
         let log_start_offset = offsets.log_start_offset;
+        let lost = lost_front(dir, checkpoints.log_start_offset, io)?;
         Ok(Self {
             txns: first_transactions(dir, io, log_start_offset)?,
             offsets,
             epochs: LeaderEpochs::default(),
             log_start_offset,
+            lost_front: lost.map(|lost| LostFrontRow {
+                first_offset: lost.first_offset,
+                last_offset: log_start_offset.saturating_sub(1),
+                may_be_remote: lost.may_be_remote,
+            }),
             span: Span { first: 0, last: -1 },
             event: TxnEvent::Nothing,
             is_taken: false,
@@ -54,6 +64,12 @@ impl<'d> Replica<'d> {
             is_cleaned: false,
             holes: Vec::new(),
         })
+    }
+
+    /// The first offset that should be here.
+    pub(super) fn should_begin_at(&self) -> i64 {
+        let lost = self.lost_front.map(|lost| lost.first_offset);
+        lost.unwrap_or(self.log_start_offset)
     }
 
     /// Takes in what lies next, once; whether it had not been taken in before.
@@ -131,8 +147,11 @@ impl<'d> Replica<'d> {
     }
 
     /// Why an offset that the other side has is not here: at the end of this log, or in front of
-    /// its head.
+    /// its head, or before the log begins.
     pub(super) fn why_missing(&mut self, offset: i64, is_at_end: bool) -> Result<DiffKind, Error> {
+        if offset < self.log_start_offset && offset >= self.should_begin_at() {
+            return Ok(DiffKind::MissingSegment);
+        }
         if is_at_end && offset >= self.finish()? {
             return Ok(DiffKind::MissingTail);
         }

@@ -21,6 +21,21 @@ pub struct SharedDamage {
     pub right: DamageRow,
 }
 
+/// Offsets that are gone from the front of a log, though its start was never moved behind them, as
+/// retention does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LostFrontRow {
+    /// The first of them.
+    pub first_offset: i64,
+    /// The last of them.
+    pub last_offset: i64,
+    /// Whether the topic may be tiered, as far as the log directory tells: they are in remote
+    /// storage then.
+    pub may_be_remote: bool,
+}
+
 /// How two replicas of a partition differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -46,10 +61,15 @@ pub struct DiffRow {
     pub last_common_epoch: Option<i32>,
     /// Where that epoch ends in the log in which it ends first.
     pub last_common_end_offset: Option<i64>,
-    /// Where the left log starts. What lies below the higher of the two starts is not compared.
+    /// Where the left log starts. What lies below the higher of the two starts is not compared, but
+    /// for a front that is lost.
     pub left_log_start_offset: Option<i64>,
     /// Where the right log starts.
     pub right_log_start_offset: Option<i64>,
+    /// What the left log has lost from its front; null if nothing.
+    pub left_lost_front: Option<LostFrontRow>,
+    /// What the right log has lost from its front; null if nothing.
+    pub right_lost_front: Option<LostFrontRow>,
     /// Where the left log ends.
     pub left_log_end_offset: Option<i64>,
     /// Where the right log ends.
@@ -107,6 +127,8 @@ impl DiffRow {
             last_common_end_offset: None,
             left_log_start_offset: None,
             right_log_start_offset: None,
+            left_lost_front: None,
+            right_lost_front: None,
             left_log_end_offset: None,
             right_log_end_offset: None,
             differences: Vec::new(),

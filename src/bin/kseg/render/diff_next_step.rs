@@ -1,6 +1,6 @@
 //! What `diff` says is to be done about a difference.
 
-use kseg::report::diff::{DiffKind, DiffRow};
+use kseg::report::diff::{DiffKind, DiffRow, LostFrontRow};
 
 use super::diff_table::{Line, Lines};
 use super::text::{optional, printable};
@@ -68,16 +68,39 @@ fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<Line> {
                 "let the {longer} side lead; the other fetches what it lacks"
             ))]
         }
-        DiffKind::MissingSegment => vec![
-            text("a follower does not fetch what lies below its end: have the replica"),
-            text("with the hole fetched anew from the other"),
-        ],
+        DiffKind::MissingSegment => match without_front(row) {
+            Some(is_left) => vec![
+                Line::Text(format!(
+                    "do not let the {} side lead: the other would delete",
+                    side(is_left)
+                )),
+                text("what it alone has then; stop its broker and remove"),
+                Line::Text(path(is_left)),
+                text("so that it is fetched anew"),
+            ],
+            None => vec![
+                text("a follower does not fetch what lies below its end: have the replica"),
+                text("with the hole fetched anew from the other"),
+            ],
+        },
         DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
             vec![text("nothing to do: no record is lost")]
         }
         DiffKind::SideFiles => {
             vec![text("kseg rebuild makes side files again from the log")]
         }
+    }
+}
+
+/// Whether it is the left side that lacks the first difference in its front; `None` if none does.
+fn without_front(row: &DiffRow) -> Option<bool> {
+    let first = row.first_divergent_offset?;
+    let lacks = |lost: Option<LostFrontRow>| lost.is_some_and(|lost| first <= lost.last_offset);
+    match (lacks(row.left_lost_front), lacks(row.right_lost_front)) {
+        (false, false) => None,
+        // Of two the one that begins later.
+        (true, true) => Some(row.left_log_start_offset > row.right_log_start_offset),
+        (is_left, _) => Some(is_left),
     }
 }
 

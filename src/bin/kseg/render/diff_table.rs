@@ -221,6 +221,7 @@ fn details(row: &DiffRow) -> Lines {
                 "last common leader epoch {epoch}, which ends at {end}"
             ));
         }
+        starts(row, &mut lines);
         alone("left", &row.only_in_left, &mut lines);
         alone("right", &row.only_in_right, &mut lines);
         transactions(row, &mut lines);
@@ -235,6 +236,37 @@ fn details(row: &DiffRow) -> Lines {
         push_next(row, kind, &mut lines);
     }
     lines
+}
+
+/// What one side lacks in front of the other.
+fn starts(row: &DiffRow, lines: &mut Lines) {
+    let fronts = [
+        ("left", row.left_lost_front),
+        ("right", row.right_lost_front),
+    ];
+    for (side, lost) in fronts {
+        let Some(lost) = lost else { continue };
+        let unless = if lost.may_be_remote {
+            ", or its topic is tiered"
+        } else {
+            ""
+        };
+        lines.alarm(format!(
+            "{side} has lost offsets {} from its front: its log start was not moved behind them, \
+             as retention does{unless}",
+            range(lost.first_offset, lost.last_offset)
+        ));
+    }
+    let starts = row.left_log_start_offset.zip(row.right_log_start_offset);
+    if let Some((left, right)) = starts.filter(|(left, right)| left != right)
+        && fronts.iter().all(|(_, lost)| lost.is_none())
+    {
+        lines.push(format!(
+            "left starts at {left}, right at {right}, as after retention on one side; what lies \
+             below {} is not compared",
+            left.max(right)
+        ));
+    }
 }
 
 fn what(kind: DiffKind, offset: i64) -> String {
@@ -410,10 +442,14 @@ fn truncation(row: &TruncationRow, leader: &str) -> String {
         (Some(false), ..) => format!("{follower} truncates nothing"),
         _ => format!("{follower} truncates to its high watermark, which is not known here"),
     };
+    let deletes = match row.raises_log_start_to {
+        Some(start) if !row.is_full => format!(" and deletes what lies below {start}"),
+        Some(_) | None => String::new(),
+    };
     let rest = if row.leaves_difference {
         "; the difference stays"
     } else {
         ""
     };
-    format!("if {leader} leads, {then}{rest}")
+    format!("if {leader} leads, {then}{deletes}{rest}")
 }

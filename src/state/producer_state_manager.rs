@@ -193,6 +193,19 @@ impl ProducerStateManager {
         take_in_end_txn_marker(entry, &marker)
     }
 
+    /// Knows nothing of a producer any more, as after a start that reads none of its batches.
+    pub fn forget(&mut self, producer_id: i64) {
+        let known = self.producers.find(producer_id);
+        let entry = known.and_then(|slot| self.producers.value_mut(slot));
+        if let Some(entry) = entry {
+            let open = entry.current_txn_first_offset();
+            *entry = ProducerStateEntry::empty(producer_id);
+            if let Some(first_offset) = open {
+                self.transactions.forget(first_offset);
+            }
+        }
+    }
+
     /// The entry of a producer, an empty one if it is new. Never `None`.
     #[inline]
     pub(super) fn entry_mut(&mut self, producer_id: i64) -> Option<&mut ProducerStateEntry> {

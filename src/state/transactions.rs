@@ -72,6 +72,11 @@ impl Transactions {
         Ok(())
     }
 
+    /// Takes out an open transaction, as if it had never begun.
+    pub(super) fn forget(&mut self, first_offset: i64) {
+        self.ongoing.remove(first_offset);
+    }
+
     /// Transactions whose marker lies below `offset` do not become unreplicated ones.
     pub(super) fn take_for_replicated(&mut self, offset: i64) {
         self.replicated_before = Some(offset);

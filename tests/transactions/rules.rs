@@ -130,7 +130,7 @@ fn damageable() -> Vec<(PathBuf, Value, Value)> {
         if let (Some(row), Some(committed), false) = (last_row, committed, summary.disagrees())
             && in_log(row)
             && row["records"].as_u64() > Some(0)
-            && agrees_without_checkpoints(&partition)
+            && is_same_without_checkpoints(&partition, &rows, &txns)
         {
             found.push((partition, row.clone(), committed.clone()));
         }
@@ -138,10 +138,18 @@ fn damageable() -> Vec<(PathBuf, Value, Value)> {
     found
 }
 
-fn agrees_without_checkpoints(partition: &Path) -> bool {
+/// Where a log starts decides what is part of its transactions.
+fn is_same_without_checkpoints(partition: &Path, rows: &[Value], transactions: &[Value]) -> bool {
     let (_temp, copy) = with_index(partition, |_| ());
-    let (_, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+    let (those, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+    let (ended, _) = txns(&copy, StateOptions::default()).unwrap();
+    let is_ended = |row: &&Value| !is_open(row);
     !summary.disagrees()
+        && those == rows
+        && ended
+            .iter()
+            .filter(is_ended)
+            .eq(transactions.iter().filter(is_ended))
 }
 
 /// Changes the index of every partition it can, and has the outcome judged. `change` and `judge`

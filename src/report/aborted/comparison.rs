@@ -189,6 +189,11 @@ impl<'a> Comparison<'a> {
         self.options.state.from_scratch && last_offset < self.log_start_offset
     }
 
+    /// Where the log starts.
+    pub(in crate::report) fn log_start_offset(&self) -> i64 {
+        self.log_start_offset
+    }
+
     /// Whether nobody reads what ends at this offset, and no start that replays the log does.
     pub(in crate::report) fn is_below_log_start(&self, last_offset: i64) -> bool {
         last_offset < self.log_start_offset

@@ -5,9 +5,11 @@
 //! `transaction.version` 2 a marker carries the data's epoch plus one.
 
 mod behind_holes;
+mod below_start;
 mod holes;
 mod transaction;
 
+use below_start::BelowStart;
 use holes::Holes;
 
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
@@ -101,6 +103,8 @@ pub struct TransactionFold {
     last_refusal: Option<Refusal>,
     ended: Option<Ended>,
     high_watermark: Option<i64>,
+    /// What the log start may have made a broker forget; `None` once that is decided.
+    below_start: Option<Box<BelowStart>>,
 }
 
 /// What is known of one transactional producer.
@@ -239,6 +243,7 @@ impl TransactionFold {
         if !header.has_producer_id() {
             return TxnEvent::Nothing;
         }
+        let is_refused = self.below_start.is_some() && self.decide_below_start(header);
         let place = Place {
             segment,
             position: batch.position,
@@ -257,6 +262,9 @@ impl TransactionFold {
             self.add_data(header, place);
         } else if is_unreadable_marker(header) {
             self.pass_unreadable_marker(header);
+        }
+        if is_refused {
+            return TxnEvent::Refused;
         }
         TxnEvent::Nothing
     }

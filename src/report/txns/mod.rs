@@ -177,11 +177,22 @@ pub(super) fn begin(
     options: StateOptions,
 ) -> Result<(TransactionFold, bool), Error> {
     let base_offset = dir.segments.first().map_or(0, |first| first.base_offset);
-    if !options.from_scratch
-        && options.at_offset.is_none_or(|end| end >= base_offset)
-        && let Some(Ok(rows)) = read_snapshot(dir, options.io, base_offset)?
-    {
-        return Ok((TransactionFold::on_top_of(rows, base_offset), true));
-    }
-    Ok((TransactionFold::from_scratch(log_start_offset), false))
+    let is_seeding =
+        !options.from_scratch && options.at_offset.is_none_or(|end| end >= base_offset);
+    let rows = if is_seeding {
+        read_snapshot(dir, options.io, base_offset)?
+    } else {
+        None
+    };
+    let (fold, is_seeded) = match rows {
+        Some(Ok(rows)) => (TransactionFold::on_top_of(rows, base_offset), true),
+        Some(Err(_)) | None => (TransactionFold::from_scratch(log_start_offset), false),
+    };
+    let bases = dir.segments.iter().map(|segment| segment.base_offset);
+    let of_start = bases.take_while(|base| *base <= log_start_offset).last();
+    let fold = match of_start.filter(|_| log_start_offset > base_offset) {
+        Some(of_start) => fold.starting_at(log_start_offset, of_start),
+        None => fold,
+    };
+    Ok((fold, is_seeded))
 }

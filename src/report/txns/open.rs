@@ -78,6 +78,8 @@ impl<'a> Rows<'a> {
         self.summary.forgotten = in_log
             .values()
             .filter(|txn| !is_open(txn.producer_id))
+            // Of what lies below the log start alone nobody has to know.
+            .filter(|txn| txn.last_offset >= Some(self.log_start_offset))
             .map(|it| (it.first_offset, it.producer_id))
             .collect();
         self.summary.forgotten.sort_unstable();

@@ -51,10 +51,11 @@ impl Folds<'_> {
         let offset = batch.header.base_offset();
         if self.snapshots.is_due(offset) {
             let manager = self.transactions.fold.manager();
+            let log_start = self.transactions.log_start_offset();
             let (compaction, gaps) = (self.compaction, &mut self.gaps);
             let is_compacted = || Ok(compaction.is_seen() || gaps.is_compacted()?);
             self.snapshots
-                .compare(offset, manager, is_compacted, &mut self.found)?;
+                .compare(offset, manager, log_start, is_compacted, &mut self.found)?;
         }
         self.epochs.take(at.index, batch.position, batch.header);
         let marker = batch.marker()?;
@@ -127,20 +128,24 @@ impl Folds<'_> {
         let Some(refusal) = self.transactions.fold.last_refusal() else {
             return;
         };
-        // What was known before it may have been forgotten when the log start rose.
-        if self
-            .transactions
-            .is_below_log_start(batch.header.last_offset())
-        {
+        // The state is read from the log start on, but recovery reads a segment as a whole.
+        let transaction = self.transactions.fold.open(batch.header.producer_id());
+        let last_offset = transaction.and_then(|it| it.last_offset);
+        let is_below = |offset| self.transactions.is_below_log_start(offset);
+        if is_below(batch.header.last_offset()) && last_offset < Some(at.base_offset) {
             return;
         }
+        let broker_action = if last_offset.is_none_or(is_below) {
+            "a start that recovers its segment stops; one that reads the state from the log start \
+             on does not meet what it goes against"
+        } else {
+            "a start that replays or recovers it stops: the broker does not start"
+        };
         let finding = Finding {
             file: Some(at.file.to_owned()),
             position: Some(batch.position),
             found: Some(refusal.to_string()),
-            broker_action: "a start that replays it stops, or cuts the segment there if it \
-                            recovers it"
-                .to_owned(),
+            broker_action: broker_action.to_owned(),
             ..Finding::new(Severity::Corrupt, Kind::RefusedBatch, refusal.to_string())
         };
         self.found

@@ -45,20 +45,18 @@ pub(super) fn check_entries(offset: i64, rows: &[ProducerSnapshotRow], found: &m
 }
 
 /// Entries that the log contradicts. Producers that the snapshot does not have may have
-/// expired; those that the log does not have lie before it.
+/// expired; those that the log does not have lie before it. What lies below the log start a broker
+/// may have known or not, by when it loaded the log.
 pub(super) fn check_against_log(
     offset: i64,
     rows: &[ProducerSnapshotRow],
     manager: &ProducerStateManager,
-    first_base: i64,
+    log_start: i64,
     found: &mut Vec<Finding>,
 ) {
-    if offset < first_base {
-        return;
-    }
     let differing = rows.iter().filter_map(|row| {
         let entry = manager.last_entry(row.producer_id)?;
-        difference(row, entry, first_base).map(|difference| (row, difference))
+        difference(row, entry, log_start).map(|difference| (row, difference))
     });
     for (row, (field, expected, is)) in differing.take(MAX_TOLD) {
         found.push(Finding {
@@ -85,6 +83,7 @@ pub(super) fn check_against_log(
     for txn in manager
         .ongoing_txns()
         .filter(|it| !known.contains(&it.producer_id))
+        .filter(|it| it.first_offset.message_offset >= log_start)
     {
         let first = txn.first_offset.message_offset;
         found.push(Finding {
@@ -133,13 +132,17 @@ fn of_row(
 fn difference(
     row: &ProducerSnapshotRow,
     entry: &ProducerStateEntry,
-    first_base: i64,
+    log_start: i64,
 ) -> Option<(&'static str, i64, i64)> {
     // Only where the log has the producer's data.
     let batch = entry.last_batch()?;
     let open = entry.current_txn_first_offset().unwrap_or(-1);
-    let began_before =
-        row.current_txn_first_offset >= 0 && row.current_txn_first_offset < first_base;
+    // The marker alone lies above the log start.
+    if batch.last_offset < log_start && row.last_offset < 0 {
+        return None;
+    }
+    let is_before = |first: i64| first >= 0 && first < log_start;
+    let began_before = is_before(row.current_txn_first_offset) || is_before(open);
     // Kafka 0.11 counts the marker as the producer's last offset.
     let last_offset = row.last_offset.min(batch.last_offset);
     let fields = [

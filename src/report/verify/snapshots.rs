@@ -59,6 +59,7 @@ impl<'d> SnapshotCheck<'d> {
         &mut self,
         offset: i64,
         manager: &ProducerStateManager,
+        log_start: i64,
         mut is_compacted: impl FnMut() -> Result<bool, Error>,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
@@ -75,7 +76,9 @@ impl<'d> SnapshotCheck<'d> {
             let first = self.dir.segments.first();
             let first_base = first.map_or(0, |first| first.base_offset);
             let mut differences = Vec::new();
-            check_against_log(at, &rows, manager, first_base, &mut differences);
+            if at >= first_base {
+                check_against_log(at, &rows, manager, log_start, &mut differences);
+            }
             if !differences.is_empty() && !is_compacted()? {
                 found.append(&mut differences);
             }
@@ -147,9 +150,10 @@ impl<'d> SnapshotCheck<'d> {
         start: &Start,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
-        self.compare(ends.log_end, manager, || Ok(is_compacted), found)?;
+        let start_at = ends.log_start;
+        self.compare(ends.log_end, manager, start_at, || Ok(is_compacted), found)?;
         // What lies behind the log end has nothing to be compared with.
-        self.compare(i64::MAX, manager, || Ok(true), found)?;
+        self.compare(i64::MAX, manager, start_at, || Ok(true), found)?;
         let kept = usable_snapshots(self.dir, ends.log_start, ends.log_end);
         let kept: BTreeSet<i64> = kept.into_iter().collect();
         let offsets = self.files.iter().map(|(offset, _)| offset);

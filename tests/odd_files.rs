@@ -184,6 +184,26 @@ fn links_are_followed_and_loops_are_told() {
     });
 }
 
+/// A broker names a partition by the directory it finds, link or not.
+#[test]
+fn a_link_to_a_partition_of_another_name_is_a_partition_of_its_own_name() {
+    let logs = Logs::new();
+    let elsewhere = logs.scratch.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::rename(logs.partition("away-0"), elsewhere.join("tx-0")).unwrap();
+    symlink(elsewhere.join("tx-0"), logs.root.join("linked-0")).unwrap();
+    for command in ["rebuild", "recover"] {
+        let out = logs.scratch.path().join(command);
+        let mut kseg = kseg_in(logs.scratch.path());
+        kseg.args([command, "--out"]).arg(&out).arg(&logs.root);
+        let run = finish_in_time(&mut kseg, logs.scratch.path());
+        assert_ne!(run.status, 2, "{command}: {run:?}");
+        for name in ["tx-0", "linked-0"] {
+            assert!(out.join(name).is_dir(), "{command}: {name}");
+        }
+    }
+}
+
 /// A hole has no blocks on the disk, but bytes: all of them zero.
 #[test]
 fn holes_of_gigabytes_are_passed_over() {

@@ -21,6 +21,7 @@ mod common;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::expiry::{Activity, Clock, activities};
 use common::partitions;
@@ -787,4 +788,18 @@ fn a_high_watermark_that_has_been_lowered_meanwhile_is_not_told() {
     let checkpoint = copy.path().join("replication-offset-checkpoint");
     fs::write(checkpoint, "0\n1\ndmg 0 116\n").unwrap();
     assert_eq!(told(offsets), None);
+}
+
+/// Nothing is left of the log, and the snapshot there has a transaction open.
+#[test]
+fn a_transaction_at_the_log_end_is_told_without_a_high_watermark_below_it() {
+    let case = root().join("cases/found/segments-s991201-050/a.b_c-d-0");
+    let mut kseg = Command::new(env!("CARGO_BIN_EXE_kseg"));
+    let output = kseg.args(["lso", "--all"]).arg(case).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        table.contains("holds consumers at the log end 34"),
+        "{table}"
+    );
+    assert!(!table.contains("is below the log end"), "{table}");
 }

@@ -1,11 +1,13 @@
 //! A folder that a command fills, new or empty.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use kseg::format::file_name::PartitionDirName;
 use kseg::log::log_dir::{LogDir, LogPath};
 
 /// A folder that appears under its name when everything is in it.
@@ -60,9 +62,7 @@ impl NewFolder {
         if straight {
             return Ok(self.temporary.clone());
         }
-        let resolved = fs::canonicalize(partition).unwrap_or_else(|_| partition.to_owned());
-        let name = resolved.file_name().unwrap_or_default();
-        let place = self.temporary.join(name);
+        let place = self.temporary.join(name_of(partition));
         anyhow::ensure!(
             self.places.insert(place.clone()),
             "{}: another PATH has a partition of this name; take them one by one",
@@ -101,6 +101,18 @@ impl Drop for NewFolder {
             let _ = fs::remove_dir_all(&self.temporary);
         }
     }
+}
+
+/// The name of a partition's directory. A link has its own, as it has for a broker
+/// (`LocalLog.parseTopicPartitionName`), unless that is no partition's.
+fn name_of(partition: &Path) -> OsString {
+    let named = partition.file_name();
+    let is_partition = |name: &&OsStr| PartitionDirName::parse(&name.to_string_lossy()).is_some();
+    if let Some(name) = named.filter(is_partition) {
+        return name.to_owned();
+    }
+    let resolved = fs::canonicalize(partition).unwrap_or_else(|_| partition.to_owned());
+    resolved.file_name().unwrap_or_default().to_owned()
 }
 
 pub(crate) fn sync_folder(path: &Path) -> anyhow::Result<()> {

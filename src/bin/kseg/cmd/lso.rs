@@ -194,11 +194,19 @@ fn notes(row: &Named) -> Vec<Note> {
         standing(held).map(&mut note);
     }
     if let Some(first) = row.first_unstable_offset.filter(|_| is_waiting(row)) {
-        note(format!(
-            "high watermark {} is below the log end {}; a transaction from {first} on holds \
-             consumers as soon as it passes that",
-            row.high_watermark, row.log_end_offset
-        ));
+        // Nothing may be left of the log, but of a transaction that began in it.
+        note(if row.high_watermark < row.log_end_offset {
+            format!(
+                "high watermark {} is below the log end {}; a transaction from {first} on holds \
+                 consumers as soon as it passes that",
+                row.high_watermark, row.log_end_offset
+            )
+        } else {
+            format!(
+                "a transaction is open that holds consumers at the log end {first}, as soon as \
+                 anything is written"
+            )
+        });
     }
     if let Some(past) = row.high_watermark_past_end {
         note(format!(
@@ -270,7 +278,8 @@ fn has_note(row: &LsoRow) -> bool {
         || is_waiting(row)
 }
 
-/// Nobody is held back yet, only because the high watermark is low, or the checkpoint stale.
+/// Nobody is held back yet, only because the high watermark is low, or the checkpoint stale, or
+/// nothing lies behind where they will be.
 fn is_waiting(row: &LsoRow) -> bool {
     row.held_by.is_none() && row.first_unstable_offset.is_some()
 }

@@ -293,13 +293,16 @@ fn too_wide(folder: &Path, data: &[&str], width: usize, wrong: &mut Vec<String>)
     }
 }
 
+/// Half of a usual terminal, and one of the others.
 #[test]
 fn no_table_of_any_fixture_is_wider_than_the_terminal() {
     let mut wrong = Vec::new();
     let all = all_data();
-    for data in &all {
+    for (index, data) in all.iter().enumerate() {
         let scratch = tempfile::tempdir().unwrap();
-        too_wide(scratch.path(), &[data.to_str().unwrap()], 80, &mut wrong);
+        for width in [40, [60, 80, 132, 200][index % 4]] {
+            too_wide(scratch.path(), &[data.to_str().unwrap()], width, &mut wrong);
+        }
     }
     assert!(all.len() > 80, "{}", all.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -356,7 +359,7 @@ fn a_topic_name_of_any_length_fits_the_terminal() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What a narrow table says it says whole: each number is one of the wide table.
+/// What a narrow table says it says whole: each number is one of the wide table, and each time.
 #[test]
 fn no_number_is_broken() {
     let mut wrong = Vec::new();
@@ -373,24 +376,36 @@ fn no_number_is_broken() {
             "ls",
             "dump",
         ] {
-            let numbers = |width: &str| {
+            let said = |width: &str| {
                 let mut program = kseg(scratch.path());
                 program.env("COLUMNS", width);
                 let run = finish(program.args(command.split(' ')).arg("data"));
                 let is_other = |it: char| !it.is_ascii_digit();
                 let lines = run.stdout.lines();
                 let lines = lines.filter(|line| !line.contains("not fit the terminal"));
-                let numbers = lines.flat_map(|line| line.split(is_other));
-                numbers
-                    .map(str::to_owned)
+                let lines: Vec<&str> = lines.collect();
+                let numbers = lines.iter().flat_map(|line| line.split(is_other));
+                let words = lines.iter().flat_map(|line| line.split(' '));
+                let words = words.map(|word| word.trim_matches(|it| "(),;:".contains(it)));
+                // Each part of a time that is cut has one of its marks.
+                let is_of_time = |word: &&str| {
+                    let has = |mark| word.matches(mark).count();
+                    word.len() > 8 && (has(':') == 2 || has('-') == 2) && word.contains("20")
+                };
+                let all = numbers.chain(words.filter(is_of_time));
+                all.map(str::to_owned)
                     .collect::<std::collections::BTreeSet<String>>()
             };
-            let (wide, narrow) = (numbers("1000"), numbers("60"));
-            let broken: Vec<_> = narrow.difference(&wide).collect();
-            if !broken.is_empty() {
-                wrong.push(format!("{command} {}: {broken:?}", data.display()));
+            let wide = said("1000");
+            for width in ["40", "60"] {
+                let narrow = said(width);
+                let broken: Vec<_> = narrow.difference(&wide).collect();
+                if !broken.is_empty() {
+                    let data = data.display();
+                    wrong.push(format!("{command} {data} at {width}: {broken:?}"));
+                }
+                checked += narrow.len();
             }
-            checked += narrow.len();
         }
     }
     assert!(checked > 500, "{checked}");

@@ -354,7 +354,7 @@ fn stats(inputs: &Inputs, state: StateOptions, context: &mut Context) -> anyhow:
             totals.print(context)?;
             writeln!(context.out)?;
             let hidden = table.print(&mut context.out, context.style)?;
-            note_hidden(hidden, &mut context.out)?;
+            note_hidden(hidden, context.style, &mut context.out)?;
         }
     }
     Ok(if totals.disagreeing > 0 {
@@ -453,7 +453,11 @@ fn list(inputs: &Inputs, options: &AbortedOptions, context: &mut Context) -> any
         },
         |_, _| Ok(()),
     )?;
-    Ok(note_hidden(listing.hidden(), &mut context.out)?)
+    Ok(note_hidden(
+        listing.hidden(),
+        context.style,
+        &mut context.out,
+    )?)
 }
 
 fn cells(row: &AbortedRow<'_>) -> Vec<String> {

@@ -284,9 +284,10 @@ fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyh
             .map(|(class, number)| format!("{number} {}", class.name()))
             .collect();
         writeln!(context.out, "\nno loss, not listed; --all lists them:")?;
+        let style = context.style;
         for line in classes.chunks(CLASSES_A_LINE) {
-            writeln!(context.out, "  {}", line.join(", "))?;
+            paragraph(&mut context.out, style, ["  ", "  "], &line.join(", "))?;
         }
     }
-    Ok(note_hidden(hidden, &mut context.out)?)
+    Ok(note_hidden(hidden, context.style, &mut context.out)?)
 }

@@ -139,7 +139,7 @@ fn print_table(rows: &[Named], context: &mut Context) -> anyhow::Result<()> {
         hidden = hidden.max(print_segments(row, context)?);
         print_files(row, context)?;
     }
-    Ok(note_hidden(hidden, &mut context.out)?)
+    Ok(note_hidden(hidden, context.style, &mut context.out)?)
 }
 
 /// The answer in one line, and a line for each partition that needs a look.

@@ -144,7 +144,7 @@ fn print_table(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyhow:
     }
     print_notes(&shown, context)?;
     print_sources(rows, args, context)?;
-    Ok(note_hidden(hidden, &mut context.out)?)
+    Ok(note_hidden(hidden, style, &mut context.out)?)
 }
 
 /// A line about a partition.
@@ -316,15 +316,15 @@ fn print_sources(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyho
             count(moved as u64, "partition")
         ),
     };
+    let style = context.style;
     let is_open = |held: &HeldBy| held.marker_offset.is_none();
     let mut open = rows
         .iter()
         .filter_map(|row| row.held_by.as_ref().filter(|it| is_open(it)));
     if open.clone().next().is_some() && open.all(|held| held.class.is_none()) {
-        writeln!(
-            context.out,
-            "\nno __transaction_state here: transactional ids are not known"
-        )?;
+        writeln!(context.out)?;
+        let line = "no __transaction_state here: transactional ids are not known";
+        paragraph(&mut context.out, style, ["", ""], line)?;
     }
     let more = if args.all {
         ""
@@ -332,7 +332,6 @@ fn print_sources(rows: &[Named], args: &LsoArgs, context: &mut Context) -> anyho
         "; --all lists every partition"
     };
     writeln!(context.out)?;
-    let style = context.style;
     let line = format!("{source}{more}");
     Ok(paragraph(&mut context.out, style, ["", ""], &line)?)
 }

@@ -208,7 +208,11 @@ impl Printer {
             listing.row(&mut context.out, &producer_cells(&row))?;
             anyhow::Ok(())
         })?;
-        Ok(note_hidden(listing.hidden(), &mut context.out)?)
+        Ok(note_hidden(
+            listing.hidden(),
+            context.style,
+            &mut context.out,
+        )?)
     }
 
     fn statistics(
@@ -247,13 +251,14 @@ impl Printer {
             )?;
         }
         for snapshot in &row.growth {
-            writeln!(
-                context.out,
+            let line = format!(
                 "snapshot at {}: {}, {} bytes",
                 snapshot.offset,
                 count(snapshot.producers, "producer"),
                 snapshot.size_in_bytes
-            )?;
+            );
+            let style = context.style;
+            paragraph(&mut context.out, style, ["", "  "], &line)?;
         }
         Ok(())
     }

@@ -315,5 +315,5 @@ fn print_table(
     }
     let style = context.style;
     let hidden = table.print(&mut context.out, style)?;
-    Ok(note_hidden(hidden, &mut context.out)?)
+    Ok(note_hidden(hidden, context.style, &mut context.out)?)
 }

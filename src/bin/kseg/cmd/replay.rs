@@ -442,7 +442,7 @@ fn print_explained(answers: &[Logged], hidden: usize, context: &mut Context) -> 
     writeln!(context.out)?;
     paragraph(&mut context.out, context.style, ["", "  "], &line)?;
     writeln!(context.out, "--all lists every batch")?;
-    Ok(note_hidden(hidden, &mut context.out)?)
+    Ok(note_hidden(hidden, context.style, &mut context.out)?)
 }
 
 fn print_name(label: &str, context: &mut Context) -> anyhow::Result<()> {

@@ -220,7 +220,7 @@ fn table(
         };
         hidden = hidden.max(list_ended(&inputs, &ended, context)?);
     }
-    Ok(note_hidden(hidden, &mut context.out)?)
+    Ok(note_hidden(hidden, context.style, &mut context.out)?)
 }
 
 fn list_ended(

@@ -334,7 +334,7 @@ impl Printer {
             Self::Json(json) => Ok(json.finish(&mut context.out)?),
             Self::Table { listing, .. } => {
                 let hidden = listing.map_or(0, |listing| listing.hidden());
-                Ok(note_hidden(hidden, &mut context.out)?)
+                Ok(note_hidden(hidden, context.style, &mut context.out)?)
             }
         }
     }

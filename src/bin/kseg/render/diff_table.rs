@@ -117,7 +117,7 @@ impl DiffTable {
                         which do";
             paragraph(out, style, ["", ""], line)?;
         }
-        note_hidden(hidden, out)
+        note_hidden(hidden, style, out)
     }
 }
 

@@ -171,7 +171,7 @@ impl DumpTable {
         if self.is_filtered && self.files == 0 {
             writeln!(out, "no rows pass the filter")?;
         }
-        note_hidden(self.hidden, out)
+        note_hidden(self.hidden, self.style, out)
     }
 
     pub(crate) fn row(&mut self, row: &DumpRow<'_>, out: &mut impl Write) -> io::Result<()> {

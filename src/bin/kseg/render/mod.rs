@@ -1,5 +1,6 @@
 //! Rows to text: tables for people, JSON for programs. Opens nothing, knows no Kafka.
 
+mod blocks;
 pub(crate) mod columns;
 mod diff_next_step;
 pub(crate) mod diff_table;
@@ -29,13 +30,12 @@ pub(crate) mod wrap;
 use std::io::{self, Write};
 
 /// Says how many columns a table was too wide for, if it was.
-pub(crate) fn note_hidden(hidden: usize, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn note_hidden(hidden: usize, style: Style, out: &mut impl Write) -> io::Result<()> {
     if hidden > 0 {
         let columns = text::plural(hidden as u64, "column does", "columns do");
-        writeln!(
-            out,
-            "\n{columns} not fit the terminal; -o json has everything"
-        )?;
+        let line = format!("{columns} not fit the terminal; -o json has everything");
+        writeln!(out)?;
+        paragraph(out, style, ["", ""], &line)?;
     }
     Ok(())
 }
@@ -88,10 +88,26 @@ fn write_lines(
 ) -> io::Result<()> {
     /// However narrow the terminal, a word or two have room.
     const LEAST_WIDTH: usize = 20;
-    let indent = first.chars().count().max(further.chars().count());
+    let mut before = [first, further];
+    let indent = |before: [&str; 2]| before.map(|it| it.chars().count()).into_iter().max();
+    let has_room = |before| {
+        let needed = indent(before).unwrap_or(0) + LEAST_WIDTH;
+        style.width.is_none_or(|width| needed <= width)
+    };
+    // What has no room for words beside it gets lines of its own.
+    if !has_room(before) && !first.trim().is_empty() {
+        for line in wrap::wrapped(first.trim_end(), style.width) {
+            writeln!(out, "{}", paint(line))?;
+        }
+        before = [further; 2];
+    }
+    if !has_room(before) {
+        before = [BELOW_HEADING; 2];
+    }
+    let indent = indent(before).unwrap_or(0);
     let width = style.width;
     let width = width.map(|width| width.saturating_sub(indent).max(LEAST_WIDTH));
-    let mut before = first;
+    let [mut before, further] = before;
     for line in wrap::wrapped(&text::printable(text), width) {
         writeln!(out, "{before}{}", paint(line))?;
         before = further;

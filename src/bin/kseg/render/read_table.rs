@@ -96,7 +96,8 @@ impl ReadTable {
             0 => writeln!(out, "{records}"),
             aborted => {
                 let aborted = plural(aborted, "record", "records");
-                writeln!(out, "{records}; {aborted} of aborted transactions")
+                let line = format!("{records}; {aborted} of aborted transactions");
+                paragraph(out, self.style, ["", "  "], &line)
             }
         }
     }
@@ -111,7 +112,9 @@ impl ReadTable {
             return self.print_counts(out);
         }
         if self.partitions > 0 && self.lines.hides_time() {
-            writeln!(out, "\nno room for timestamps; -o json has everything")?;
+            writeln!(out)?;
+            let line = "no room for timestamps; -o json has everything";
+            paragraph(out, self.style, ["", ""], line)?;
         }
         Ok(())
     }
@@ -137,6 +140,6 @@ impl ReadTable {
             ]);
         }
         let hidden = table.print(out, self.style)?;
-        note_hidden(hidden, out)
+        note_hidden(hidden, self.style, out)
     }
 }

@@ -130,7 +130,7 @@ impl RecoverTable {
                 self.details(row, context)?;
             }
         }
-        Ok(note_hidden(hidden, &mut context.out)?)
+        Ok(note_hidden(hidden, context.style, &mut context.out)?)
     }
 
     /// Whether to start the broker, unless it has been said that it does not start.
@@ -218,10 +218,8 @@ impl RecoverTable {
         }
         if indexes > 0 {
             let files = plural(indexes, "index", "indexes");
-            writeln!(
-                context.out,
-                "  rewrite  {files} of segments that are recovered"
-            )?;
+            let line = format!("{files} of segments that are recovered");
+            paragraph(context, &line, "  ", "rewrite  ")?;
         }
         for warning in &row.warnings {
             paragraph(context, warning, "  ", "warning: ")?;

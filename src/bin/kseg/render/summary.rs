@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::Style;
+use super::blocks::print_block;
 use super::columns::Align;
 use super::wrap::{least_width, longest_folder, longest_number, wrapped};
 
@@ -101,12 +102,18 @@ impl Summary {
     }
 
     /// Prints the table and says how many columns were left out because they do not fit. Where the
-    /// others still do not, paths are broken into lines, and the words of the last column.
+    /// others still do not, paths are broken into lines, and the words of the last column; and
+    /// where that is not enough, each row becomes a block of lines, with all of its columns.
     pub(crate) fn print(self, out: &mut impl Write, style: Style) -> io::Result<usize> {
         let mut shown = self.measure();
         let all = shown.len();
         if let Some(available) = style.width {
             self.fit(&mut shown, available);
+            let needed: usize = shown.iter().map(|it| it.width).sum();
+            if needed > available + usize::from(GAP) {
+                self.print_blocks(out, style, available)?;
+                return Ok(0);
+            }
         }
         for (index, line) in self.table(&shown).lines().enumerate() {
             let line = line.trim_end();
@@ -119,6 +126,18 @@ impl Summary {
             writeln!(out, "{line}")?;
         }
         Ok(all - shown.len())
+    }
+
+    fn print_blocks(&self, out: &mut impl Write, style: Style, width: usize) -> io::Result<()> {
+        for row in &self.rows {
+            let cells = self.columns.iter().zip(row).enumerate();
+            let cells = cells.filter(|(index, _)| !self.left_out.contains(index));
+            let cells: Vec<_> = cells
+                .map(|(_, (column, cell))| (column.name, cell.as_str()))
+                .collect();
+            print_block(out, style, width, &cells)?;
+        }
+        Ok(())
     }
 
     /// Every column that is not left out, as wide as it wants to be.
@@ -305,7 +324,17 @@ OFFSET  WHAT
 ";
         assert_eq!(render(Some(30)), (text.to_owned(), 1));
         // Narrower than a word or two no column gets.
-        assert_eq!(render(Some(20)), render(Some(28)));
+        let text = "\
+7
+  CLASS  never-stored
+  WHAT   nothing from
+         there on is
+         stored
+12
+  CLASS  lost
+  WHAT   gone
+";
+        assert_eq!(render(Some(23)), (text.to_owned(), 0));
     }
 
     #[test]

@@ -116,12 +116,18 @@ impl VerifyTable {
         ];
         let size = bytes(total.bytes);
         let size = format!("({size} in {}{took})", count(total.files, "file"));
-        let counts = counts.join(BETWEEN);
-        let needed = visible_width(&counts) + BETWEEN.len() + size.len();
-        if style.width.is_some_and(|width| needed > width) {
-            writeln!(context.out, "{counts}\n{size}")?;
+        let joined = counts.join(BETWEEN);
+        let needed = visible_width(&joined) + BETWEEN.len() + size.len();
+        let has_room = |needed| style.width.is_none_or(|width| needed <= width);
+        if !has_room(visible_width(&joined)) {
+            for count in counts {
+                writeln!(context.out, "{count}")?;
+            }
+            writeln!(context.out, "{size}")?;
+        } else if !has_room(needed) {
+            writeln!(context.out, "{joined}\n{size}")?;
         } else {
-            writeln!(context.out, "{counts}{BETWEEN}{size}")?;
+            writeln!(context.out, "{joined}{BETWEEN}{size}")?;
         }
         if let Some(scope) = &self.scope {
             paragraph(&mut context.out, style, ["", ""], scope)?;

@@ -74,7 +74,7 @@ fn parts(word: &str, width: usize) -> Vec<(&str, bool)> {
 
 /// Where the first part of a word ends, in bytes; `None` if it is one.
 fn cut_of(word: &str, width: usize) -> Option<usize> {
-    let is_name = word.chars().any(char::is_alphabetic);
+    let is_name = word.chars().any(char::is_alphabetic) && !is_time(word);
     if !is_name || width < LEAST_BROKEN || word.chars().count() <= width {
         return None;
     }
@@ -104,6 +104,21 @@ fn cut_of(word: &str, width: usize) -> Option<usize> {
     folder.or(mark).or(any).or(least)
 }
 
+/// Whether a word is a time by RFC 3339, in UTC, with marks about it or not. No topic may have such
+/// a name: it has colons.
+fn is_time(word: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let bare = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
+    let is_like = |(letter, form): (u8, &u8)| {
+        if form.is_ascii_digit() {
+            letter.is_ascii_digit()
+        } else {
+            letter == *form
+        }
+    };
+    bare.len() >= FORM.len() && bare.ends_with('Z') && bare.bytes().zip(FORM).all(is_like)
+}
+
 /// How many digits a text begins with.
 fn digits_of(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
@@ -124,7 +139,7 @@ pub(crate) fn longest_folder(text: &str) -> usize {
 /// The longest number of a text, which is never broken.
 pub(crate) fn longest_number(text: &str) -> usize {
     let numbers = text.split(' ').map(|word| {
-        if !word.chars().any(char::is_alphabetic) {
+        if !word.chars().any(char::is_alphabetic) || is_time(word) {
             return word.chars().count();
         }
         let digits = word.split(|it: char| !it.is_ascii_digit()).map(str::len);
@@ -162,6 +177,8 @@ mod tests {
         assert_eq!(broken("orders-of-the-customers-12", 16), lines);
         let lines = ["abcdefghijkl", "mnopqrstuvwx", "yz-0"];
         assert_eq!(broken("abcdefghijklmnopqrstuvwxyz-0", 12), lines);
+        let time = "2026-11-29T15:21:04.170Z,";
+        assert_eq!(broken(time, 12), [time]);
         let number = "2147483645..2147483647";
         assert_eq!(broken(number, 12), [number]);
         assert_eq!(broken("file 00000000000000000047.log", 24).len(), 2);

@@ -1,11 +1,18 @@
-//! Which start `--as-loaded` has taken partitions to have been through, to be said once a run.
+//! Partitions as `--as-loaded` has them: after a start, and which one that was, to be said once a
+//! run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use kseg::append::LogConfig;
 use kseg::append::dry_run::row::Start;
+use kseg::append::dry_run::{DryRunOptions, INDEX_MEMORY, dry_run};
 use kseg::format::file_name::LogDirFileName;
+use kseg::log::checkpoints::CheckpointedOffsets;
+use kseg::log::partition_dir::PartitionDir;
 
+use crate::beside::stopped_cleanly;
+use crate::context::Context;
 use crate::render::text::plural;
 
 /// What `--as-loaded` asks for, and what has come of it so far.
@@ -29,8 +36,47 @@ impl AssumedStarts {
         }
     }
 
+    /// The partition after its start, by a clock for what is forgotten there; `None` if it does not
+    /// come up, which is complained of.
+    pub(crate) fn load(
+        &mut self,
+        dir: &PartitionDir,
+        mut offsets: CheckpointedOffsets,
+        now_ms: Option<i64>,
+        context: &mut Context,
+    ) -> Option<(PartitionDir, CheckpointedOffsets)> {
+        let is_clean = stopped_cleanly(&dir.path);
+        let start = self.of(&dir.path, is_clean);
+        let options = DryRunOptions {
+            io: context.io,
+            config: LogConfig::default(),
+            now_ms,
+            is_clean,
+            index_memory: INDEX_MEMORY,
+        };
+        let run = match dry_run(dir, offsets, start, &options) {
+            Ok(run) => run,
+            Err(error) => {
+                context.fail(&error);
+                return None;
+            }
+        };
+        if let Some(error) = &run.row.error {
+            let (name, start) = (run.row.name(), start.name());
+            let message = format!(
+                "{name}: does not come up on this start, {start}: {}",
+                error.message
+            );
+            context.fail_with(&message, "kseg recover says what a broker does here");
+            return None;
+        }
+        offsets.log_start_offset = run.row.log_start_offset;
+        offsets.high_watermark = run.row.high_watermark;
+        Some((run.into_loaded(), offsets))
+    }
+
     /// The start of the next partition.
-    pub(crate) fn of(&mut self, partition: &Path, is_clean: bool) -> Start {
+    fn of(&mut self, partition: &Path, is_clean: bool) -> Start {
         let (dirs, due) = if is_clean {
             (&mut self.clean, Start::Clean)
         } else {

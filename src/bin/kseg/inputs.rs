@@ -5,9 +5,6 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use kseg::append::LogConfig;
-use kseg::append::dry_run::{DryRunOptions, INDEX_MEMORY, dry_run};
-use kseg::format::file_name::LogDirFileName;
 use kseg::log::broker_start::DOES_NOT_START;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::log_dir::{LogDir, LogPath, PartitionPath, folder_above};
@@ -16,6 +13,7 @@ use kseg::report::filter::Filter;
 use kseg::report::gaps::has_lost_all;
 
 use crate::assumed_start::AssumedStarts;
+use crate::beside::read_checkpoints;
 use crate::cli::{AsLoadedArgs, PathArgs};
 use crate::context::{Context, EmptyPartition};
 use crate::progress::Progress;
@@ -399,7 +397,11 @@ impl Inputs {
                 visit(&Input::Partition(input), context)?;
             }
             Some(assumed) => {
-                if let Some((dir, offsets)) = self.load(dir, offsets, assumed, context) {
+                if let Some((dir, offsets)) =
+                    assumed
+                        .borrow_mut()
+                        .load(dir, offsets, self.now_ms, context)
+                {
                     let input = PartitionInput {
                         dir: &dir,
                         offsets,
@@ -450,44 +452,6 @@ impl Inputs {
         names
     }
 
-    /// The partition after a start; `None` if it does not come up, which is complained of.
-    fn load(
-        &self,
-        dir: &PartitionDir,
-        mut offsets: CheckpointedOffsets,
-        assumed: &RefCell<AssumedStarts>,
-        context: &mut Context,
-    ) -> Option<(PartitionDir, CheckpointedOffsets)> {
-        let is_clean = stopped_cleanly(&dir.path);
-        let start = assumed.borrow_mut().of(&dir.path, is_clean);
-        let options = DryRunOptions {
-            io: context.io,
-            config: LogConfig::default(),
-            now_ms: self.now_ms,
-            is_clean,
-            index_memory: INDEX_MEMORY,
-        };
-        let run = match dry_run(dir, offsets, start, &options) {
-            Ok(run) => run,
-            Err(error) => {
-                context.fail(&error);
-                return None;
-            }
-        };
-        if let Some(error) = &run.row.error {
-            let (name, start) = (run.row.name(), start.name());
-            let message = format!(
-                "{name}: does not come up on this start, {start}: {}",
-                error.message
-            );
-            context.fail_with(&message, "kseg recover says what a broker does here");
-            return None;
-        }
-        offsets.log_start_offset = run.row.log_start_offset;
-        offsets.high_watermark = run.row.high_watermark;
-        Some((run.into_loaded(), offsets))
-    }
-
     fn narrows_partitions(&self) -> bool {
         self.filter.narrows_partitions()
     }
@@ -507,28 +471,4 @@ fn dir_name(path: &Path) -> OsString {
     let own = path.file_name().map(OsString::from);
     own.or_else(|| Some(std::fs::canonicalize(path).ok()?.file_name()?.to_owned()))
         .unwrap_or_else(|| path.as_os_str().to_owned())
-}
-
-/// Whether the broker that wrote the directory has left the mark of a clean stop beside it.
-pub(crate) fn stopped_cleanly(partition: &Path) -> bool {
-    let path = std::fs::canonicalize(partition).unwrap_or_else(|_| partition.to_owned());
-    let mark = LogDirFileName::CleanShutdown.to_string();
-    path.parent().is_some_and(|above| above.join(mark).exists())
-}
-
-/// The checkpoints of a log directory. Those that cannot be read are complained of.
-pub(crate) fn read_checkpoints(dir: &Path, context: &Context) -> Checkpoints {
-    let checkpoints = Checkpoints::read(dir, context.io);
-    for problem in &checkpoints.problems {
-        context.warn(&format!("{problem}; taken as not there"));
-    }
-    checkpoints
-}
-
-/// A partition directory's checkpoints lie in the folder above it.
-pub(crate) fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
-    folder_above(path).map_or_else(Checkpoints::default, |above| {
-        context.odd_root_files(&above);
-        read_checkpoints(&above, context)
-    })
 }

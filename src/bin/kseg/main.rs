@@ -1,6 +1,7 @@
 //! The program `kseg`: arguments in, rows out. All knowledge of Kafka is in the library.
 
 mod assumed_start;
+mod beside;
 mod cli;
 mod cmd;
 mod context;

@@ -10,8 +10,8 @@ use kseg::log::log_dir::{LogDir, LogPath};
 use kseg::log::partition_dir::PartitionDir;
 use kseg::report::filter::Filter;
 
+use crate::beside::{checkpoints_above, read_checkpoints};
 use crate::context::Context;
-use crate::inputs::{checkpoints_above, read_checkpoints};
 use crate::progress::Progress;
 
 /// One side of a pair.

@@ -1,9 +1,8 @@
 //! The transactions of a log against the rows of its `.txnindex` files, segment by segment.
 
-use super::disputed::look_up_disputed;
 use super::row::AbortedRow;
-use super::segment::{Found, InLog, IndexRow, Part, Segment, read_index};
-use super::{AbortedOptions, AbortedSummary, RangeRule};
+use super::segment::{Found, InLog, IndexRow, Segment, read_index};
+use super::{AbortedOptions, AbortedSummary};
 use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
 use crate::log::batches::{Batch, BatchWalk, Entry};
@@ -16,11 +15,9 @@ use crate::report::transactions::{
 };
 use crate::state::AbortedTxnRow;
 
-const MISSING: &str = "txnindex-entry-missing";
-const SURPLUS: &str = "txnindex-entry-surplus";
-const STARTS_LATE: &str = "txnindex-entry-starts-late";
-const TORN: &str = "txnindex-entry-torn";
-const UNREADABLE: &str = "txnindex-entry-unreadable";
+pub(super) const MISSING: &str = "txnindex-entry-missing";
+pub(super) const SURPLUS: &str = "txnindex-entry-surplus";
+pub(super) const STARTS_LATE: &str = "txnindex-entry-starts-late";
 
 /// A row of an index, and what the log gives in its place.
 pub(in crate::report) struct RowPair {
@@ -37,15 +34,15 @@ pub(in crate::report) struct RowPair {
 /// Compares the `.txnindex` files with the transactions of the log, segment by segment, for whoever
 /// walks the entries.
 pub(in crate::report) struct Comparison<'a> {
-    dir: &'a PartitionDir,
-    options: &'a AbortedOptions,
-    log_start_offset: i64,
+    pub(super) dir: &'a PartitionDir,
+    pub(super) options: &'a AbortedOptions,
+    pub(super) log_start_offset: i64,
     pub(in crate::report) fold: TransactionFold,
-    segment: Segment,
+    pub(super) segment: Segment,
     end: i64,
     pub(super) summary: AbortedSummary,
     /// A fetch would look no further.
-    is_complete: bool,
+    pub(super) is_complete: bool,
     /// The offset expected where damage begins, until a batch comes behind it.
     damaged_from: Option<i64>,
     /// The newest offsets that cannot be read.
@@ -306,7 +303,7 @@ impl<'a> Comparison<'a> {
     /// The rows of the index with a last offset below `offset` that no aborted transaction of the
     /// log has taken. `marker` is the one that lies there.
     #[inline]
-    fn index_rows_below(&mut self, offset: i64, marker: Option<&TxnMarker>) {
+    pub(super) fn index_rows_below(&mut self, offset: i64, marker: Option<&TxnMarker>) {
         while let Some(row) = self.segment.rows.get(self.segment.next)
             && row.row.last_offset < offset
         {
@@ -389,153 +386,5 @@ impl<'a> Comparison<'a> {
             }
         });
         Ok(())
-    }
-
-    /// Looks up what a difference shows or hides, and hands the rows out.
-    pub(in crate::report) fn finish_segment<E: From<Error>>(
-        &mut self,
-        limit: i64,
-        emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.index_rows_below(limit, None);
-        let mut found = std::mem::take(&mut self.segment.found);
-        let log_start_offset = self.log_start_offset;
-        look_up_disputed(
-            self.dir,
-            self.options.state.io,
-            log_start_offset,
-            &mut found,
-        )?;
-        for found in &mut found {
-            // A broker that read the log from the log start on knows nothing of what lies below
-            // it (`UnifiedLog.rebuildProducerState`).
-            let begins_below = found
-                .in_log
-                .is_some_and(|it| it.row.first_offset < log_start_offset);
-            if begins_below && found.exposed.is_empty() && found.finding.is_some() {
-                let is_missing = found.in_index.is_none();
-                found.finding = None;
-                found.reason = is_missing.then_some("its records lie below the log start");
-            }
-            if !found.hidden.is_empty() {
-                found.finding = Some(SURPLUS);
-                found.reason = Some("consumers do not see records that were not rolled back");
-            }
-            self.hand_out(found, emit)?;
-        }
-        let defects = [
-            (
-                self.segment.torn,
-                TORN,
-                "a part of a row at the end; the next row goes behind it",
-            ),
-            (
-                self.segment.unreadable,
-                UNREADABLE,
-                "a version Kafka does not read: the partition does not load",
-            ),
-        ];
-        for (position, finding, reason) in defects {
-            if let Some(position) = position {
-                self.summary.broken += 1;
-                let mut row = self.row(&Found {
-                    finding: Some(finding),
-                    reason: Some(reason),
-                    ..Found::default()
-                });
-                row.position = Some(position);
-                emit(&row)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn hand_out<E>(
-        &mut self,
-        found: &Found,
-        emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        // Kafka lists none that ended below the log start.
-        if found.last_offset() < self.log_start_offset {
-            return Ok(());
-        }
-        let count = |parts: &[Part]| parts.iter().map(|part| part.records).sum::<u64>();
-        self.summary.exposed_records += count(&found.exposed);
-        self.summary.hidden_records += count(&found.hidden);
-        match found.finding {
-            Some(MISSING) => self.summary.missing += 1,
-            Some(SURPLUS) => self.summary.surplus += 1,
-            Some(STARTS_LATE) => self.summary.starts_late += 1,
-            Some(_) | None => {}
-        }
-        if !self.wants(found) {
-            return Ok(());
-        }
-        let row = self.row(found);
-        emit(&row)
-    }
-
-    fn wants(&mut self, found: &Found) -> bool {
-        let AbortedOptions {
-            producer_id,
-            from_offset,
-            to_offset,
-            range_rule,
-            ..
-        } = *self.options;
-        let in_index = found.in_index.map(|it| it.row);
-        let Some(row) = in_index.or(found.in_log.map(|it| it.row)) else {
-            return true;
-        };
-        let is_complete = self.is_complete && in_index.is_some();
-        let to_offset = to_offset.unwrap_or(i64::MAX);
-        if in_index.is_some() && row.last_stable_offset >= to_offset {
-            self.is_complete = true;
-        }
-        let from_offset = from_offset.unwrap_or(i64::MIN);
-        let begins_late_enough = match range_rule {
-            RangeRule::Fetch => row.last_offset >= from_offset,
-            RangeRule::CollectAbortedTransactions => {
-                let segments = &self.dir.segments;
-                let after = segments.partition_point(|it| it.base_offset <= from_offset);
-                self.segment.index + 1 >= after
-            }
-        };
-        begins_late_enough
-            && row.first_offset < to_offset
-            && !is_complete
-            && producer_id.is_none_or(|wanted| wanted == row.producer_id)
-    }
-
-    fn row(&self, found: &Found) -> AbortedRow<'a> {
-        let in_log = found.in_log;
-        let row = found.in_index.map(|it| it.row).or(in_log.map(|it| it.row));
-        let ranges = |parts: &[Part]| parts.iter().map(|part| (part.first, part.last)).collect();
-        let records = |parts: &[Part]| parts.iter().map(|part| part.records).sum();
-        AbortedRow {
-            topic: self.dir.topic(),
-            partition: self.dir.partition(),
-            producer_id: row.map(|row| row.producer_id),
-            first_offset: row.map(|row| row.first_offset),
-            last_offset: row.map(|row| row.last_offset),
-            last_stable_offset: row.map(|row| row.last_stable_offset),
-            in_index: found.in_index.is_some(),
-            in_log: in_log.is_some(),
-            log_first_offset: in_log.map(|it| it.row.first_offset),
-            log_last_stable_offset: in_log.map(|it| it.row.last_stable_offset),
-            file: self.segment.file.clone(),
-            position: found.in_index.map(|it| it.position),
-            batches: in_log.map_or(0, |it| it.batches),
-            records: in_log.map_or(0, |it| it.records),
-            size_in_bytes: in_log.map_or(0, |it| it.size_in_bytes),
-            start_timestamp: in_log.and_then(|it| it.start_timestamp),
-            end_timestamp: in_log.and_then(|it| it.end_timestamp),
-            finding: found.finding,
-            reason: found.reason,
-            exposed_offsets: ranges(&found.exposed),
-            exposed_records: records(&found.exposed),
-            hidden_offsets: ranges(&found.hidden),
-            hidden_records: records(&found.hidden),
-        }
     }
 }

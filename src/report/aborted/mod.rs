@@ -5,6 +5,7 @@
 
 mod comparison;
 mod disputed;
+mod handing_out;
 mod invisible;
 mod row;
 mod segment;

@@ -19,9 +19,10 @@ use kseg::log::partition_dir::PartitionDir;
 use kseg::log::strays::Stray;
 use kseg::report::verify::{Depth, VerifyOptions, unreadable_offsets};
 
+use crate::beside::{checkpoints_above, stopped_cleanly};
 use crate::cli::{PartitionFilterArgs, PathArgs, StartArg, parse_time};
 use crate::context::{Context, Status};
-use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above, stopped_cleanly};
+use crate::inputs::{Input, Inputs, PartitionInput};
 use crate::metadata_logs::warn_unusable;
 use crate::new_folder::{NewFolder, refuse_to_write_beside_the_log, straight_into_folder};
 use crate::render::json::JsonRows;

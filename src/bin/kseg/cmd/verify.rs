@@ -18,10 +18,11 @@ use kseg::report::verify::{
     verify_partition,
 };
 
+use crate::beside::checkpoints_above;
 use crate::cli::{PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::coordinators::Coordinators;
-use crate::inputs::{Input, Inputs, PartitionInput, checkpoints_above};
+use crate::inputs::{Input, Inputs, PartitionInput};
 use crate::metadata_logs::warn_unusable;
 use crate::progress::ByteProgress;
 use crate::render::json::JsonRows;

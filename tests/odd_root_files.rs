@@ -127,9 +127,10 @@ fn what_a_start_comes_to_is_told_and_hides_nothing() {
                 Fails(exception, stops) => json!([exception, stops]),
             };
             let found = &row["brokerError"];
-            let found = match found {
-                Value::Null => Value::Null,
-                found => json!([found["exception"], found["stopsBroker"]]),
+            let found = if found.is_null() {
+                Value::Null
+            } else {
+                json!([found["exception"], found["stopsBroker"]])
             };
             assert_eq!(found, error, "{place}");
             let start = if is_clean { "clean" } else { "unclean" };

@@ -288,37 +288,7 @@ impl StartObstacles {
                 },
             });
         }
-        for odd in &dir.odd {
-            let Some((exception, stops_broker)) = odd.outage() else {
-                continue;
-            };
-            add(StartObstacle {
-                path: dir.path.join(odd.name.to_string()).display().to_string(),
-                exception,
-                stops_broker,
-                message: format!("{}, where a file should be", odd.what),
-                next_step: odd.next_step(),
-                what: Obstacle::NotAFile(odd.clone()),
-            });
-        }
-        for problem in Checkpoints::read(&dir.path, io).problems {
-            let message = problem.to_string();
-            let Some(defect) = problem.defect else {
-                continue;
-            };
-            add(StartObstacle {
-                path: dir.path.display().to_string(),
-                exception: "KafkaStorageException",
-                stops_broker: false,
-                message,
-                next_step: "take the file away, or correct it: without the offset checkpoints a \
-                            broker recovers everything and starts",
-                what: Obstacle::UnreadableCheckpoint {
-                    file: problem.file,
-                    defect,
-                },
-            });
-        }
+        of_files(dir, io).into_iter().for_each(add);
     }
 }
 
@@ -358,6 +328,43 @@ impl Replicas<'_> {
         self.logs.insert(key, dir.path.clone());
         None
     }
+}
+
+/// What of the files that lie directly in a log directory a broker cannot read.
+fn of_files(dir: &LogDir, io: Io) -> Vec<StartObstacle> {
+    let mut found = Vec::new();
+    for odd in &dir.odd {
+        let Some((exception, stops_broker)) = odd.outage() else {
+            continue;
+        };
+        found.push(StartObstacle {
+            path: dir.path.join(odd.name.to_string()).display().to_string(),
+            exception,
+            stops_broker,
+            message: format!("{}, where a file should be", odd.what),
+            next_step: odd.next_step(),
+            what: Obstacle::NotAFile(odd.clone()),
+        });
+    }
+    for problem in Checkpoints::read(&dir.path, io).problems {
+        let message = problem.to_string();
+        let Some(defect) = problem.defect else {
+            continue;
+        };
+        found.push(StartObstacle {
+            path: dir.path.display().to_string(),
+            exception: "KafkaStorageException",
+            stops_broker: false,
+            message,
+            next_step: "take the file away, or correct it: without the offset checkpoints a \
+                        broker recovers everything and starts",
+            what: Obstacle::UnreadableCheckpoint {
+                file: problem.file,
+                defect,
+            },
+        });
+    }
+    found
 }
 
 fn resolved(path: &Path) -> PathBuf {

@@ -72,10 +72,12 @@ impl OddRootFile {
     fn at(path: &Path, name: LogDirFileName) -> Option<Self> {
         let metadata = fs::metadata(path);
         let what = Odd::of(path, &metadata)?;
-        let effect = match &name {
-            LogDirFileName::MetaProperties => of_meta_properties(what, &metadata),
-            LogDirFileName::CleanShutdown => of_clean_shutdown(what, path),
-            _ => of_checkpoint(what, &metadata, &name),
+        let effect = if name == LogDirFileName::MetaProperties {
+            of_meta_properties(what, &metadata)
+        } else if name == LogDirFileName::CleanShutdown {
+            of_clean_shutdown(what, path)
+        } else {
+            of_checkpoint(what, &metadata, &name)
         };
         Some(Self { name, what, effect })
     }
@@ -101,20 +103,18 @@ impl OddRootFile {
     /// What to do about it.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
-        let is_link = !self.what.exists();
-        match self.name {
-            LogDirFileName::MetaProperties if is_link => {
+        let is_meta_properties = self.name == LogDirFileName::MetaProperties;
+        match (is_meta_properties, self.what.exists()) {
+            _ if self.name == LogDirFileName::CleanShutdown => "take it away",
+            (true, false) => {
                 "bring back the file it points to: it says whose log directory this is"
             }
-            LogDirFileName::MetaProperties => {
-                "put the meta.properties of this log directory in its place"
-            }
-            LogDirFileName::CleanShutdown => "take it away",
-            _ if is_link => {
+            (true, true) => "put the meta.properties of this log directory in its place",
+            (false, false) => {
                 "bring back the file it points to, or take the link away: without the offset \
                  checkpoints a broker recovers everything and starts"
             }
-            _ => {
+            (false, true) => {
                 "move it out of the directory: without the offset checkpoints a broker recovers \
                  everything and starts"
             }

@@ -16,14 +16,7 @@ pub(super) fn push_next(row: &DiffRow, kind: DiffKind, lines: &mut Lines) {
 /// What to do next about a difference.
 fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<Line> {
     let text = |text: &str| Line::Text(text.to_owned());
-    let path = |is_left: bool| {
-        let path = if is_left {
-            &row.left_path
-        } else {
-            &row.right_path
-        };
-        printable(path.as_deref().unwrap_or("PATH"))
-    };
+    let path = |is_left| path(row, is_left);
     let fetched_anew = |is_left: bool| {
         vec![
             Line::Text(format!("let the {} side lead: it is sound", side(!is_left))),
@@ -68,21 +61,7 @@ fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<Line> {
                 "let the {longer} side lead; the other fetches what it lacks"
             ))]
         }
-        DiffKind::MissingSegment => match without_front(row) {
-            Some(is_left) => vec![
-                Line::Text(format!(
-                    "do not let the {} side lead: the other would delete",
-                    side(is_left)
-                )),
-                text("what it alone has then; stop its broker and remove"),
-                Line::Text(path(is_left)),
-                text("so that it is fetched anew"),
-            ],
-            None => vec![
-                text("a follower does not fetch what lies below its end: have the replica"),
-                text("with the hole fetched anew from the other"),
-            ],
-        },
+        DiffKind::MissingSegment => fetched_with_its_hole(row),
         DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
             vec![text("nothing to do: no record is lost")]
         }
@@ -90,6 +69,38 @@ fn next_step(row: &DiffRow, kind: DiffKind) -> Vec<Line> {
             vec![text("kseg rebuild makes side files again from the log")]
         }
     }
+}
+
+/// What to do where one side lacks offsets that no fetch brings back.
+fn fetched_with_its_hole(row: &DiffRow) -> Vec<Line> {
+    let lines = match without_front(row) {
+        Some(is_left) => [
+            format!(
+                "do not let the {} side lead: the other would delete",
+                side(is_left)
+            ),
+            "what it alone has then; stop its broker and remove".to_owned(),
+            path(row, is_left),
+            "so that it is fetched anew".to_owned(),
+        ]
+        .to_vec(),
+        None => [
+            "a follower does not fetch what lies below its end: have the replica",
+            "with the hole fetched anew from the other",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    };
+    lines.into_iter().map(Line::Text).collect()
+}
+
+fn path(row: &DiffRow, is_left: bool) -> String {
+    let path = if is_left {
+        &row.left_path
+    } else {
+        &row.right_path
+    };
+    printable(path.as_deref().unwrap_or("PATH"))
 }
 
 /// Whether it is the left side that lacks the first difference in its front; `None` if none does.

@@ -28,10 +28,55 @@ pub struct FollowerTruncation {
     pub truncate_to: Option<i64>,
     /// Where it ends on the way, if it takes more than one answer of the leader.
     pub steps: Vec<i64>,
-    /// Everything is dropped, since the leader's log starts behind the follower's end.
+    /// Everything is dropped, and the log begins anew: it is cut below its own start, or the
+    /// leader's log starts behind its end.
     pub is_full: bool,
     /// What the leader answers last; `None` if it finds nothing that diverges.
     pub answer: Option<EpochEndOffset>,
+}
+
+/// The follower's log on the way.
+struct Following {
+    epochs: LeaderEpochs,
+    start: i64,
+    end: i64,
+    is_full: bool,
+    /// Where it ended after each cut.
+    ends: Vec<i64>,
+}
+
+impl Following {
+    /// Cuts the log back (`UnifiedLog.truncateTo`): below its start nothing of it is left, and it
+    /// begins at the place of the cut.
+    fn truncate_to(&mut self, target: i64) {
+        if target < self.start && target < self.end {
+            return self.start_at(target);
+        }
+        self.end = target.min(self.end);
+        self.epochs.truncate_from_end(self.end);
+        self.ends.push(self.end);
+    }
+
+    /// Drops everything (`UnifiedLog.truncateFullyAndStartAt`).
+    fn start_at(&mut self, offset: i64) {
+        self.is_full = true;
+        self.epochs.clear();
+        (self.start, self.end) = (offset, offset);
+        self.ends.push(offset);
+    }
+
+    /// Where to cut after the leader has named the end of an epoch
+    /// (`AbstractFetcherThread.getOffsetTruncationState`).
+    fn target(&self, answer: EpochEndOffset) -> i64 {
+        match self.epochs.end_offset_for(answer.leader_epoch, self.end) {
+            Some(own) if own.leader_epoch == answer.leader_epoch => {
+                own.end_offset.min(answer.end_offset)
+            }
+            // An epoch the follower does not know: back to the end of the one before it.
+            Some(own) => own.end_offset,
+            None => answer.end_offset,
+        }
+    }
 }
 
 /// What `follower` cuts off when `leader` has just been elected and begins a new epoch at its
@@ -39,55 +84,61 @@ pub struct FollowerTruncation {
 #[must_use]
 pub fn truncate_follower(leader: &ReplicaLog, follower: &ReplicaLog) -> FollowerTruncation {
     let leader_epochs = elected(leader, follower);
-    let mut epochs = follower.epochs.clone();
-    let mut end = follower.log_end_offset;
-    let mut done = FollowerTruncation {
-        truncate_to: Some(end),
-        steps: Vec::new(),
+    let mut log = Following {
+        epochs: follower.epochs.clone(),
+        start: follower.log_start_offset,
+        end: follower.log_end_offset,
         is_full: false,
-        answer: None,
+        ends: Vec::new(),
     };
-    // Each turn but the last drops an epoch of the follower.
+    let mut last_answer = None;
+    // Nothing of an older format, or from before epochs were kept, can be compared.
+    if log.epochs.latest_epoch().is_none() && log.start < log.end {
+        let Some(high_watermark) = follower.high_watermark else {
+            return FollowerTruncation {
+                truncate_to: None,
+                steps: Vec::new(),
+                is_full: false,
+                answer: None,
+            };
+        };
+        // A high watermark is never below the log start (`UnifiedLog.updateHighWatermark`).
+        log.truncate_to(high_watermark.max(log.start));
+    }
+    // Each turn but the last cuts something off.
     loop {
-        let Some(last_fetched_epoch) = epochs.latest_epoch() else {
-            // Nothing of an older format, or from before epochs were kept, can be compared.
-            if done.steps.is_empty() && end > follower.log_start_offset {
-                done.truncate_to = follower.high_watermark.map(|it| it.min(end));
-                return done;
-            }
-            break;
-        };
-        let Some(answer) = leader_epochs.end_offset_for(last_fetched_epoch, leader.log_end_offset)
-        else {
-            break;
-        };
-        let goes_on = answer.leader_epoch >= last_fetched_epoch && answer.end_offset >= end;
-        if goes_on || end < leader.log_start_offset {
-            break;
+        let fetched_epoch = log.epochs.latest_epoch();
+        let answer = fetched_epoch
+            .and_then(|epoch| leader_epochs.end_offset_for(epoch, leader.log_end_offset));
+        let diverging = answer.filter(|answer| {
+            fetched_epoch.is_some_and(|epoch| answer.leader_epoch < epoch)
+                || answer.end_offset < log.end
+        });
+        let before = (fetched_epoch, log.end);
+        if log.end < leader.log_start_offset {
+            log.start_at(leader.log_start_offset);
+        } else if let Some(answer) = diverging {
+            last_answer = Some(answer);
+            log.truncate_to(log.target(answer));
+        } else if answer.is_none() && log.end > leader.log_end_offset {
+            // Without epochs the leader finds only that it has no such offset
+            // (`fetchOffsetAndTruncate`).
+            log.truncate_to(leader.log_end_offset);
         }
-        done.answer = Some(answer);
-        let before = end;
-        end = match epochs.end_offset_for(answer.leader_epoch, end) {
-            Some(own) if own.leader_epoch == answer.leader_epoch => {
-                own.end_offset.min(answer.end_offset).min(end)
-            }
-            // An epoch the follower does not know: back to the end of the one before it.
-            Some(own) => own.end_offset.min(end),
-            None => answer.end_offset.min(end),
-        };
-        epochs.truncate_from_end(end);
-        done.steps.push(end);
-        if end == before && epochs.latest_epoch() == Some(last_fetched_epoch) {
+        if before == (log.epochs.latest_epoch(), log.end) {
             break;
         }
     }
-    if end < leader.log_start_offset {
-        done.is_full = true;
-        end = leader.log_start_offset;
+    let mut steps = log.ends;
+    steps.dedup();
+    steps.retain(|end| *end < follower.log_end_offset || log.is_full);
+    steps.pop_if(|last| *last == log.end);
+    FollowerTruncation {
+        truncate_to: Some(log.end),
+        steps,
+        is_full: log.is_full,
+        answer: last_answer,
     }
-    done.steps.pop_if(|last| *last == end);
-    done.truncate_to = Some(end);
-    done
 }
 
 /// The leader's epochs once it leads: a new one from its log end on, which replaces an epoch that
@@ -182,5 +233,49 @@ mod tests {
         };
         assert_eq!(truncated(&leader, &follower).0, Some(7));
         assert_eq!(truncated(&leader, &log(&[], 12)).0, None);
+    }
+
+    #[test]
+    fn without_epochs_a_follower_ends_no_later_than_its_leader() {
+        let follower = ReplicaLog {
+            high_watermark: Some(10),
+            ..log(&[], 12)
+        };
+        // Its fetch at 10 is out of range, so it takes the leader's end.
+        let (end, steps) = truncated(&log(&[], 5), &follower);
+        assert_eq!((end, steps), (Some(5), vec![10]));
+        let empty = ReplicaLog {
+            log_start_offset: 13,
+            ..log(&[], 13)
+        };
+        let done = truncate_follower(&log(&[(0, 0)], 9), &empty);
+        assert_eq!((done.truncate_to, done.is_full), (Some(9), true));
+    }
+
+    #[test]
+    fn without_epochs_a_high_watermark_below_the_leaders_start_begins_anew() {
+        let leader = ReplicaLog {
+            log_start_offset: 10,
+            ..log(&[], 20)
+        };
+        let follower = ReplicaLog {
+            high_watermark: Some(8),
+            ..log(&[], 15)
+        };
+        let done = truncate_follower(&leader, &follower);
+        assert_eq!(done.truncate_to, Some(10));
+        assert_eq!(done.steps, vec![8]);
+        assert!(done.is_full);
+    }
+
+    #[test]
+    fn a_follower_that_is_cut_below_its_own_start_begins_anew() {
+        let leader = log(&[(0, 0), (2, 4)], 30);
+        let follower = ReplicaLog {
+            log_start_offset: 9,
+            ..log(&[(0, 9), (1, 20)], 30)
+        };
+        let done = truncate_follower(&leader, &follower);
+        assert_eq!((done.truncate_to, done.is_full), (Some(4), true));
     }
 }

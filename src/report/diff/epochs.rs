@@ -22,13 +22,15 @@ pub struct TruncationRow {
     pub truncate_to_offset: Option<i64>,
     /// Where it is cut on the way, if the leader has to be asked more than once.
     pub steps: Vec<i64>,
-    /// It drops everything, as the leader's log starts behind its end.
+    /// It drops everything and begins anew: the leader's log starts behind its end, or it is cut
+    /// below its own start (`UnifiedLog.truncateTo`).
     pub is_full: bool,
     /// Epoch that the leader answers with, if it finds that the logs diverge.
     pub leader_epoch: Option<i32>,
     /// Where the leader says that epoch ends.
     pub leader_end_offset: Option<i64>,
-    /// Offsets cut off.
+    /// Offsets cut off. A batch that holds the place of the cut goes whole
+    /// (`LogSegment.truncateTo`).
     pub offsets_lost: Option<i64>,
     /// The leader's log start, if it is above the follower's: the follower takes it over, and
     /// deletes what lies below it (`ReplicaFetcherThread.processPartitionData`).
@@ -120,12 +122,17 @@ pub(super) fn last_common(
 }
 
 /// What the follower does if the replica on `leader` is elected. `first_lost` is the first offset
-/// at which one side has what the other has not.
+/// at which one side has what the other has not. `batch_at` gives the first offset of the
+/// follower's batch that holds an offset, if one does.
+///
+/// # Errors
+/// If `batch_at` fails.
 pub(super) fn truncation(
     logs: &Sides<ReplicaLog>,
     leader: Side,
     first_lost: Option<i64>,
-) -> TruncationRow {
+    batch_at: impl FnOnce(i64) -> Result<Option<i64>, Error>,
+) -> Result<TruncationRow, Error> {
     let follower = leader.other();
     let before = logs.of(follower).log_end_offset;
     let done = truncate_follower(logs.of(leader), logs.of(follower));
@@ -141,25 +148,27 @@ pub(super) fn truncation(
         (None, _) | (_, None) => false,
     };
     let from = logs.of(follower).log_start_offset;
-    TruncationRow {
+    let offsets_lost = match done.truncate_to {
+        Some(_) if done.is_full => Some(before.saturating_sub(from)),
+        Some(to) if to < before => {
+            let cut = batch_at(to)?.map_or(to, |base_offset| base_offset.min(to).max(from));
+            Some(before.saturating_sub(cut))
+        }
+        to => to.map(|_| 0),
+    };
+    Ok(TruncationRow {
         follower: match follower {
             Side::Left => "left",
             Side::Right => "right",
         },
         truncates: done.truncate_to.map(is_cut),
         truncate_to_offset: done.truncate_to,
-        offsets_lost: done.truncate_to.map(|to| {
-            if done.is_full {
-                before.saturating_sub(from)
-            } else {
-                before.saturating_sub(to).max(0)
-            }
-        }),
+        offsets_lost,
         steps: done.steps,
         is_full: done.is_full,
         leader_epoch: done.answer.map(|it| it.leader_epoch),
         leader_end_offset: done.answer.map(|it| it.end_offset),
         raises_log_start_to: (leader_start > from).then_some(leader_start),
         leaves_difference,
-    }
+    })
 }

@@ -44,6 +44,7 @@ use self::replica::Replica;
 use self::side_files::SideFiles;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::find_batch;
 use crate::log::{Error, Io};
 use crate::state::ReplicaLog;
 
@@ -155,6 +156,14 @@ impl Compared<'_, '_> {
         }
     }
 
+    fn truncation(&self, logs: &Sides<ReplicaLog>, leader: Side) -> Result<TruncationRow, Error> {
+        let dir = self.inputs.of(leader.other()).dir;
+        truncation(logs, leader, self.first_lost(), |offset| {
+            let batch = find_batch(dir, self.options.io, offset)?;
+            Ok(batch.map(|batch| batch.base_offset))
+        })
+    }
+
     fn side_files(&self, known: &Sides<KnownEpochs>) -> Result<Vec<SideFileRow>, Error> {
         if !self.options.side_files {
             return Ok(Vec::new());
@@ -203,7 +212,6 @@ fn answer(
         right: compared.log(Side::Right, &known.right),
     };
     let side_files = compared.side_files(&known)?;
-    let first_lost = compared.first_lost();
     let common = last_common(
         Sides {
             left: &replicas.left.epochs,
@@ -240,8 +248,8 @@ fn answer(
         only_in_right: AloneFold::finish(compare.alone.right),
         transactions_not_listed: compare.txns.not_listed,
         transactions: compare.txns.finish(replicas),
-        if_left_leads: Some(truncation(&logs, Side::Left, first_lost)),
-        if_right_leads: Some(truncation(&logs, Side::Right, first_lost)),
+        if_left_leads: Some(compared.truncation(&logs, Side::Left)?),
+        if_right_leads: Some(compared.truncation(&logs, Side::Right)?),
         left_epoch_source: Some(known.left.source),
         right_epoch_source: Some(known.right.source),
         both_corrupt: damage.both.into_iter().map(shared).collect(),

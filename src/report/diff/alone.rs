@@ -61,6 +61,9 @@ pub struct Alone {
     pub records: u64,
     /// Records of them that the other side should have: not those that its cleaner took.
     pub lost_records: u64,
+    /// Records of those in batches that can be read, and that lie nowhere else in the log: they go
+    /// with this side.
+    pub readable_records: u64,
     /// Bytes of the batches.
     pub size_in_bytes: u64,
     /// The first thousand offset ranges.
@@ -84,8 +87,16 @@ pub(super) struct AloneFold {
 }
 
 impl AloneFold {
-    /// A batch, or the part of it in `span`, with so many records.
-    pub(super) fn add(&mut self, place: &BatchPlaceRow, span: Span, kind: DiffKind, records: u64) {
+    /// A batch, or the part of it in `span`, with so many records; whether they can be read here
+    /// and nowhere else.
+    pub(super) fn add(
+        &mut self,
+        place: &BatchPlaceRow,
+        span: Span,
+        kind: DiffKind,
+        records: u64,
+        is_readable: bool,
+    ) {
         let is_new_batch = self.last_batch.replace(place.base_offset) != Some(place.base_offset);
         let (batches, size_in_bytes) = if is_new_batch {
             (1, place.size_in_bytes)
@@ -97,6 +108,9 @@ impl AloneFold {
         self.sums.size_in_bytes += size_in_bytes;
         if kind.is_loss() {
             self.sums.lost_records += records;
+            if is_readable {
+                self.sums.readable_records += records;
+            }
         }
         let is_adjacent = self.last.is_some_and(|(before, last)| {
             before == kind && last.checked_add(1) == Some(span.first)

@@ -7,26 +7,32 @@ use super::damage::DamageLists;
 use super::differences::Differences;
 use super::facts::{BatchPlaceRow, DamageRow, Span};
 use super::kind::{DiffKind, Side, Sides};
-use super::loaded::{Loaded, Loader, match_records};
+use super::loaded::{Loaded, Loader, Records, match_records};
 use super::replica::{Replica, is_cleaned};
 use super::same::is_same;
 use super::txns::{TxnTable, transaction_at};
 use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::log::Error;
 use crate::log::batches::Entry;
+use crate::report::gaps::GapClass;
+
+/// As `verify` and `gaps` name it.
+pub(super) const OFFSETS_NOT_INCREASING: &str = GapClass::OffsetsNotIncreasing.name();
 
 /// Two replicas while they are compared.
 pub(super) struct Compare<'d> {
     pub(super) replicas: Sides<Replica<'d>>,
     /// Nothing below this is compared: one side need not have it any more.
-    common_start: i64,
-    loader: Loader,
+    pub(super) common_start: i64,
+    pub(super) loader: Loader,
     /// On each side the batch of which records are left; at most one has any between two steps.
-    loaded: Sides<Option<Loaded>>,
+    pub(super) loaded: Sides<Option<Loaded>>,
     pub(super) differences: Differences,
     pub(super) alone: Sides<AloneFold>,
     pub(super) txns: TxnTable,
     pub(super) damage: DamageLists,
+    /// Batches whose records were not compared, as they unpack to more than may be read.
+    pub(super) over_limit: u64,
 }
 
 impl<'d> Compare<'d> {
@@ -43,6 +49,7 @@ impl<'d> Compare<'d> {
             alone: Sides::default(),
             txns: TxnTable::default(),
             damage: DamageLists::default(),
+            over_limit: 0,
         }
     }
 
@@ -102,7 +109,7 @@ impl<'d> Compare<'d> {
             }
             _ => {
                 let Some(l) = DamageRow::of_checksum(left)? else {
-                    return Ok(());
+                    return self.same_batch(left, right);
                 };
                 let Some(r) = DamageRow::of_checksum(right)? else {
                     return Ok(());
@@ -110,7 +117,32 @@ impl<'d> Compare<'d> {
                 (l, r)
             }
         };
+        if !l.is_tail() {
+            for side in Side::BOTH {
+                self.damage.stop(side, self.replicas.of(side).next_stop());
+            }
+        }
         self.damage.same(l, r);
+        Ok(())
+    }
+
+    /// The same batch on both sides, its checksum right on both.
+    fn same_batch(&mut self, left: Head<'_, '_>, right: Head<'_, '_>) -> Result<(), Error> {
+        let defect = self.loader.defect(left)?;
+        let went_back = |replica: &Replica<'_>| replica.goes_back().is_some();
+        let goes_back = went_back(&self.replicas.left) && went_back(&self.replicas.right);
+        let kinds = [goes_back.then_some(OFFSETS_NOT_INCREASING), defect];
+        for kind in kinds.into_iter().flatten() {
+            let row =
+                |side, head| DamageRow::of_batch(kind, place_of(head, self.replicas.of(side).span));
+            let (l, r) = (row(Side::Left, left), row(Side::Right, right));
+            self.damage.same(l, r);
+        }
+        if goes_back {
+            for side in Side::BOTH {
+                self.damage.stop(side, self.replicas.of(side).next_stop());
+            }
+        }
         Ok(())
     }
 
@@ -176,14 +208,21 @@ impl<'d> Compare<'d> {
         let span = replica.span;
         let place = place_of(head, span);
         let txn = transaction_at(replica, &place);
-        let damage = DamageRow::of_checksum(head)?;
-        let mut records = if with_records {
-            self.loader.records(head, damage.as_ref())?
-        } else {
-            None
-        };
+        let mut damage = DamageRow::of_checksum(head)?;
+        let mut records = None;
+        if with_records && damage.is_none() {
+            match self.loader.records(head)? {
+                Records::Read(read) => records = Some(read),
+                Records::Unreadable(kind) => {
+                    damage = Some(DamageRow::of_batch(kind, place.clone()))
+                }
+                Records::OverLimit => self.over_limit += 1,
+            }
+        }
+        let is_readable = damage.is_none() && !self.is_copy(side);
+        let record_count = self.count_records(side, head, &place)?;
         if let Some(row) = damage {
-            self.damage.one(side, row);
+            self.one_sided(side, row);
         }
         if let Some(records) = &mut records {
             while records
@@ -197,6 +236,9 @@ impl<'d> Compare<'d> {
             place,
             span,
             txn,
+            is_readable,
+            record_count,
+            max_timestamp: max_timestamp(head),
             records,
             next_offset: span.first.max(self.common_start),
             conflict: None,
@@ -214,7 +256,10 @@ impl<'d> Compare<'d> {
         let has_same_epoch =
             left.place.partition_leader_epoch == right.place.partition_leader_epoch;
         // Batches without records have nothing but their headers to differ in.
-        let is_other = is_aligned && !left.place.is_of_same_producer(&right.place);
+        let is_cleaned = left.is_cleaned || right.is_cleaned;
+        let has_same_header = left.place.is_of_same_producer(&right.place)
+            && (is_cleaned || left.max_timestamp == right.max_timestamp);
+        let is_other = is_aligned && !has_same_header;
         let conflict = match (&left.records, &right.records) {
             (Some(_), Some(_)) if has_same_epoch && !is_other => {
                 match_records(&mut left, &mut right).map(|offset| {
@@ -244,7 +289,6 @@ impl<'d> Compare<'d> {
             left.conflict = left.conflict.or(Some(kind));
             right.conflict = right.conflict.or(Some(kind));
         } else {
-            let is_cleaned = left.is_cleaned || right.is_cleaned;
             let kind = if is_aligned && is_cleaned {
                 DiffKind::Compaction
             } else {
@@ -263,121 +307,6 @@ impl<'d> Compare<'d> {
         }
     }
 
-    /// A whole batch that the other side does not have. `next` is what the other side has behind.
-    fn whole_alone(
-        &mut self,
-        side: Side,
-        head: Head<'_, '_>,
-        next: Option<Head<'_, '_>>,
-    ) -> Result<Advance, Error> {
-        let span = self.replicas.of(side).span;
-        let place = place_of(head, span);
-        if let Some(row) = DamageRow::of_checksum(head)? {
-            self.damage.one(side, row);
-        }
-        let other = side.other();
-        let is_at_end = next.is_none() && self.loaded.of(other).is_none();
-        let first = span.first.max(self.common_start);
-        let kind = self.why_missing(other, first, is_at_end)?;
-        let next = next.map(|next| place_of(next, self.replicas.of(other).span));
-        let mut places = Sides::default();
-        *places.of_mut(side) = Some(&place);
-        *places.of_mut(other) = next.as_ref();
-        self.differences.add(kind, first, places);
-        let records = place.record_count();
-        self.add_alone(side, &place, Span { first, ..span }, kind, records);
-        if kind.is_loss()
-            && let Some(txn) = transaction_at(self.replicas.of(side), &place)
-        {
-            self.txns.add(side, txn, &place, records);
-        }
-        Ok(Advance::One(side))
-    }
-
-    /// Why an offset is not on a side. Where two leaders wrote, the longer log's end is part of it.
-    fn why_missing(&mut self, side: Side, offset: i64, is_at_end: bool) -> Result<DiffKind, Error> {
-        let kind = self.replicas.of_mut(side).why_missing(offset, is_at_end)?;
-        let has_parted = self.differences.has(DiffKind::OtherEpoch);
-        Ok(if kind == DiffKind::MissingTail && has_parted {
-            DiffKind::OtherEpoch
-        } else {
-            kind
-        })
-    }
-
-    /// What is left of a batch is not on the other side.
-    fn rest_alone(&mut self, side: Side, mut loaded: Loaded, is_at_end: bool) -> Result<(), Error> {
-        let rest = loaded.records.take().unwrap_or_default();
-        if let Some(first) = rest.front().map(|record| record.offset) {
-            let other = side.other();
-            for record in &rest {
-                let kind = self.why_missing(other, record.offset, is_at_end)?;
-                loaded.is_alone(record.offset, kind);
-            }
-            let kind = self.why_missing(other, first, is_at_end)?;
-            let mut places = Sides::default();
-            *places.of_mut(side) = Some(&loaded.place);
-            self.differences.add(kind, first, places);
-        }
-        self.finish_loaded(side, &loaded);
-        Ok(())
-    }
-
-    /// A batch has been compared to its end.
-    fn finish_loaded(&mut self, side: Side, loaded: &Loaded) {
-        let (kind, records) = match (loaded.conflict, loaded.alone.first()) {
-            (Some(kind), _) => {
-                let records = loaded.place.record_count();
-                let first = loaded.span.first.max(self.common_start);
-                let span = Span {
-                    first,
-                    ..loaded.span
-                };
-                self.add_alone(side, &loaded.place, span, kind, records);
-                (kind, records)
-            }
-            (None, Some((_, kind))) => {
-                for (span, kind) in &loaded.alone {
-                    let records = span.last.saturating_sub(span.first).saturating_add(1);
-                    let records = u64::try_from(records).unwrap_or(0);
-                    self.add_alone(side, &loaded.place, *span, *kind, records);
-                }
-                (*kind, loaded.alone_records)
-            }
-            (None, None) => return,
-        };
-        if kind.is_loss()
-            && let Some(txn) = loaded.txn
-        {
-            self.txns.add(side, txn, &loaded.place, records);
-        }
-    }
-
-    fn add_alone(
-        &mut self,
-        side: Side,
-        place: &BatchPlaceRow,
-        span: Span,
-        kind: DiffKind,
-        records: u64,
-    ) {
-        self.alone.of_mut(side).add(place, span, kind, records);
-    }
-
-    /// Bytes that are no batch, on one side only.
-    fn damaged(&mut self, side: Side, head: Head<'_, '_>, row: DamageRow) {
-        let Entry::Damage(damage) = head.entry else {
-            return;
-        };
-        let offset = self.replicas.of(side).next_offset();
-        // What a crash leaves behind the last batch takes no offset from anyone.
-        if !damage.kind.is_tail() && offset >= self.common_start {
-            self.differences
-                .add(DiffKind::OtherBytes, offset, Sides::default());
-        }
-        self.damage.one(side, row);
-    }
-
     /// Nothing comes any more; the log ends.
     pub(super) fn finish(&mut self) -> Result<Sides<i64>, Error> {
         for side in Side::BOTH {
@@ -385,14 +314,31 @@ impl<'d> Compare<'d> {
                 self.rest_alone(side, loaded, true)?;
             }
         }
-        Ok(Sides {
+        let ends = Sides {
             left: self.replicas.left.finish()?,
             right: self.replicas.right.finish()?,
-        })
+        };
+        // A log can end later without a record behind: in an empty segment.
+        let has_parted = self.differences.has(DiffKind::OtherEpoch)
+            || self.differences.has(DiffKind::MissingTail);
+        if ends.left != ends.right && !has_parted {
+            let shorter = ends.left.min(ends.right);
+            self.differences
+                .add(DiffKind::MissingTail, shorter, Sides::default());
+        }
+        Ok(ends)
     }
 }
 
-fn place_of(head: Head<'_, '_>, span: Span) -> BatchPlaceRow {
+/// The largest timestamp of a batch, as its header has it.
+fn max_timestamp(head: Head<'_, '_>) -> Option<i64> {
+    match head.entry {
+        Entry::Batch(batch) => Some(batch.header.max_timestamp()),
+        Entry::Legacy(_) | Entry::Damage(_) => None,
+    }
+}
+
+pub(super) fn place_of(head: Head<'_, '_>, span: Span) -> BatchPlaceRow {
     // Damage is dealt with before anything is compared.
     BatchPlaceRow::new(head, span).unwrap_or_default()
 }

@@ -35,6 +35,10 @@ pub struct TruncationRow {
     /// The leader's log start, if it is above the follower's: the follower takes it over, and
     /// deletes what lies below it (`ReplicaFetcherThread.processPartitionData`).
     pub raises_log_start_to: Option<i64>,
+    /// Where the follower stops to fetch and tries again for ever: the leader's batch there is
+    /// damaged, and a follower takes none whose checksum is wrong, that goes back in offsets or
+    /// that is no batch (`CorruptRecordException`, `OffsetsOutOfOrderException`).
+    pub stops_at_offset: Option<i64>,
     /// Whether other data stays below the place of the cut: no broker notices that.
     pub leaves_difference: bool,
 }
@@ -43,7 +47,7 @@ pub struct TruncationRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownEpochs {
     pub(super) epochs: LeaderEpochs,
-    /// `checkpoint` or `batches`.
+    /// `checkpoint`, `batches` or `none`.
     pub(super) source: &'static str,
     /// What is wrong with the checkpoint.
     pub(super) defect: Option<String>,
@@ -51,15 +55,28 @@ pub(super) struct KnownEpochs {
     pub(super) has_file: bool,
 }
 
-/// The epochs of `leader-epoch-checkpoint` as a broker loads it (`LogLoader.load`), or those of
-/// the batches if the file is not there or not readable.
-pub(super) fn known_epochs(
-    dir: &PartitionDir,
-    io: Io,
-    by_batches: &LeaderEpochs,
-    log_start_offset: i64,
-    log_end_offset: i64,
-) -> Result<KnownEpochs, Error> {
+/// A log, and what is known of it, to tell the epochs of.
+pub(super) struct EpochsOf<'d> {
+    pub(super) dir: &'d PartitionDir,
+    pub(super) io: Io,
+    pub(super) by_batches: &'d LeaderEpochs,
+    /// As `log-start-offset-checkpoint` has it.
+    pub(super) checkpointed_start: Option<i64>,
+    pub(super) log_end_offset: i64,
+    /// Whether the `.log` files are all there is to go by.
+    pub(super) is_log_alone: bool,
+}
+
+/// The epochs of `leader-epoch-checkpoint` as a broker loads it after a clean stop
+/// (`LogLoader.load`): none without the file, which it does not make again from the batches. If
+/// the file cannot be read, the broker does not load the partition; those of the batches then.
+pub(super) fn known_epochs(of: &EpochsOf<'_>) -> Result<KnownEpochs, Error> {
+    let EpochsOf {
+        dir,
+        io,
+        by_batches,
+        ..
+    } = *of;
     let of_batches = |defect, has_file| KnownEpochs {
         epochs: by_batches.clone(),
         source: "batches",
@@ -70,11 +87,20 @@ pub(super) fn known_epochs(
         file.parsed.kind == LogFileKind::LeaderEpochCheckpoint
             && file.parsed.state == FileState::Live
     });
-    let Some(file) = file else {
-        return Ok(of_batches(None, false));
+    let file = match file {
+        Some(file) => dir.open_file(file, io)?,
+        None => None,
     };
-    let Some(file) = dir.open_file(file, io)? else {
-        return Ok(of_batches(None, false));
+    let Some(file) = file else {
+        return Ok(if of.is_log_alone {
+            of_batches(None, false)
+        } else {
+            KnownEpochs {
+                epochs: LeaderEpochs::default(),
+                source: "none",
+                ..of_batches(None, false)
+            }
+        });
     };
     let decoded = match LeaderEpochCheckpoint::decode(&file.read_all()?) {
         Ok(decoded) => decoded,
@@ -86,8 +112,9 @@ pub(super) fn known_epochs(
             true,
         ));
     };
-    epochs.truncate_from_end(log_end_offset);
-    epochs.truncate_from_start(log_start_offset);
+    epochs.truncate_from_end(of.log_end_offset);
+    // By the checkpoint, not by where the log starts; without one it is 0.
+    epochs.truncate_from_start(of.checkpointed_start.unwrap_or(0));
     Ok(KnownEpochs {
         epochs,
         source: "checkpoint",
@@ -123,7 +150,8 @@ pub(super) fn last_common(
 
 /// What the follower does if the replica on `leader` is elected. `first_lost` is the first offset
 /// at which one side has what the other has not. `batch_at` gives the first offset of the
-/// follower's batch that holds an offset, if one does.
+/// follower's batch that holds an offset, if one does; `leader_stops` are offsets at which the
+/// leader's log is damaged, ascending.
 ///
 /// # Errors
 /// If `batch_at` fails.
@@ -131,6 +159,7 @@ pub(super) fn truncation(
     logs: &Sides<ReplicaLog>,
     leader: Side,
     first_lost: Option<i64>,
+    leader_stops: &[i64],
     batch_at: impl FnOnce(i64) -> Result<Option<i64>, Error>,
 ) -> Result<TruncationRow, Error> {
     let follower = leader.other();
@@ -164,6 +193,10 @@ pub(super) fn truncation(
         truncates: done.truncate_to.map(is_cut),
         truncate_to_offset: done.truncate_to,
         offsets_lost,
+        stops_at_offset: done
+            .truncate_to
+            .and_then(|to| leader_stops.iter().copied().find(|stop| *stop >= to))
+            .filter(|stop| *stop < leader_end),
         steps: done.steps,
         is_full: done.is_full,
         leader_epoch: done.answer.map(|it| it.leader_epoch),

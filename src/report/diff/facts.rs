@@ -9,7 +9,7 @@ use crate::format::{
 };
 use crate::log::Error;
 use crate::log::batches::Entry;
-use crate::log::damage::Damage;
+use crate::log::damage::{Damage, DamageKind};
 
 /// A batch, or an entry of magic 0 or 1, by its header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -51,7 +51,9 @@ pub struct BatchPlaceRow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DamageRow {
-    /// `bad-crc`, or the kind of damage that `dump` names.
+    /// `bad-crc`; `bad-records` or `bad-compression` where the checksum is right and the records
+    /// cannot be read; `offsets-not-increasing` of a batch that begins at or below the end of the
+    /// one before it; or the kind of damage that `dump` names.
     pub kind: &'static str,
     /// The `.log` it lies in.
     pub file: String,
@@ -190,7 +192,15 @@ impl DamageRow {
         };
         let span = Span { first: last, last };
         Ok(BatchPlaceRow::new(head, span).map(|batch| Self {
-            kind: "bad-crc",
+            crc_computed: Some(crc_computed),
+            ..Self::of_batch("bad-crc", batch)
+        }))
+    }
+
+    /// The row of a whole batch that is wrong in another way than its checksum.
+    pub(super) fn of_batch(kind: &'static str, batch: BatchPlaceRow) -> Self {
+        Self {
+            kind,
             file: batch.file,
             position: batch.position,
             size_in_bytes: batch.size_in_bytes,
@@ -201,8 +211,15 @@ impl DamageRow {
             base_sequence: batch.base_sequence,
             records: batch.records,
             crc_stored: Some(batch.crc),
-            crc_computed: Some(crc_computed),
+            crc_computed: None,
             next_offset: Some(batch.last_offset.saturating_add(1)),
-        }))
+        }
+    }
+
+    /// Whether a crash leaves such bytes behind the last batch, or a broker puts them there: a
+    /// reader misses nothing.
+    #[must_use]
+    pub fn is_tail(&self) -> bool {
+        self.kind == DamageKind::TornTail.name() || self.kind == DamageKind::ZeroTail.name()
     }
 }

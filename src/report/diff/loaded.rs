@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::cursor::Head;
-use super::facts::{BatchPlaceRow, DamageRow, Span};
+use super::facts::{BatchPlaceRow, Span};
 use super::kind::DiffKind;
 use super::txns::TxnAt;
-use crate::format::NO_SEQUENCE;
+use crate::format::{NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE};
 use crate::log::Error;
 use crate::log::batches::Entry;
-use crate::log::records::{LogRecord, Unpacker};
+use crate::log::records::{BadRecords, LogRecord, Unpacker};
 
 /// A batch that has been read and whose records have not all been matched yet.
 #[derive(Debug)]
@@ -18,6 +18,12 @@ pub(super) struct Loaded {
     pub(super) place: BatchPlaceRow,
     pub(super) span: Span,
     pub(super) txn: Option<TxnAt>,
+    /// Whether the batch is sound and not a copy of an earlier one.
+    pub(super) is_readable: bool,
+    /// How many records it has from the common start of the logs on.
+    pub(super) record_count: u64,
+    /// The largest timestamp, as its header has it.
+    pub(super) max_timestamp: Option<i64>,
     /// Records left; `None` if they cannot be read or need not be.
     pub(super) records: Option<VecDeque<RecordHash>>,
     /// All below this offset has been compared.
@@ -38,6 +44,16 @@ pub(super) struct Loaded {
 pub(super) struct RecordHash {
     pub(super) offset: i64,
     pub(super) hash: u64,
+}
+
+/// What comes of reading the records of a batch.
+pub(super) enum Records {
+    /// All of them.
+    Read(VecDeque<RecordHash>),
+    /// Not all can be read, and why: `bad-records` or `bad-compression`.
+    Unreadable(&'static str),
+    /// They unpack to more bytes than may be read.
+    OverLimit,
 }
 
 impl Loaded {
@@ -142,46 +158,70 @@ impl Loader {
         }
     }
 
-    /// The records of an entry; `None` if not all of them can be read.
-    pub(super) fn records(
+    /// The records of an entry whose checksum is right.
+    pub(super) fn records(&mut self, head: Head<'_, '_>) -> Result<Records, Error> {
+        let mut records = VecDeque::new();
+        let keys = self.keys.clone();
+        let batch = match head.entry {
+            Entry::Batch(batch) => {
+                let attributes = batch.header.attributes();
+                (
+                    batch.header.producer_id(),
+                    batch.header.producer_epoch(),
+                    attributes.is_transactional(),
+                    attributes.is_control(),
+                )
+            }
+            Entry::Legacy(_) | Entry::Damage(_) => {
+                (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, false, false)
+            }
+        };
+        let bad = self.visit(head, |record| {
+            let mut hasher = keys.build_hasher();
+            hasher.write_i64(batch.0);
+            hasher.write_i16(batch.1);
+            hasher.write_u8(u8::from(batch.2));
+            hasher.write_u8(u8::from(batch.3));
+            records.push_back(hash(record, hasher));
+        })?;
+        Ok(match bad {
+            None => Records::Read(records),
+            Some(bad) if bad.is_over_limit() => Records::OverLimit,
+            Some(bad) => Records::Unreadable(bad.kind),
+        })
+    }
+
+    /// What keeps the records of an entry from being read: `bad-records` or `bad-compression`.
+    pub(super) fn defect(&mut self, head: Head<'_, '_>) -> Result<Option<&'static str>, Error> {
+        let bad = self.visit(head, |_| {})?;
+        Ok(bad.filter(|bad| !bad.is_over_limit()).map(|bad| bad.kind))
+    }
+
+    /// How many records an entry has from an offset on; `None` if not all of them can be read.
+    pub(super) fn count_from(
         &mut self,
         head: Head<'_, '_>,
-        damage: Option<&DamageRow>,
-    ) -> Result<Option<VecDeque<RecordHash>>, Error> {
-        if damage.is_some() {
-            return Ok(None);
-        }
-        let mut records = VecDeque::new();
-        let keys = &self.keys;
-        let bad = match head.entry {
-            Entry::Batch(batch) => {
-                let header = batch.header;
-                let attributes = header.attributes();
-                let of_batch = |record: &LogRecord<'_>| {
-                    let mut hasher = keys.build_hasher();
-                    hasher.write_i64(header.producer_id());
-                    hasher.write_i16(header.producer_epoch());
-                    hasher.write_u8(u8::from(attributes.is_transactional()));
-                    hasher.write_u8(u8::from(attributes.is_control()));
-                    hash(record, hasher)
-                };
-                self.unpacker.batch(batch, |record| {
-                    records.push_back(of_batch(record));
-                    Ok::<_, Error>(())
-                })?
-            }
-            Entry::Legacy(entry) => self.unpacker.legacy(entry, |record| {
-                let mut hasher = keys.build_hasher();
-                hasher.write_i64(crate::format::NO_PRODUCER_ID);
-                hasher.write_i16(crate::format::NO_PRODUCER_EPOCH);
-                hasher.write_u8(0);
-                hasher.write_u8(0);
-                records.push_back(hash(record, hasher));
-                Ok::<_, Error>(())
-            })?,
-            Entry::Damage(_) => return Ok(None),
+        offset: i64,
+    ) -> Result<Option<u64>, Error> {
+        let mut count = 0;
+        let bad = self.visit(head, |record| count += u64::from(record.offset >= offset))?;
+        Ok(bad.is_none().then_some(count))
+    }
+
+    fn visit(
+        &mut self,
+        head: Head<'_, '_>,
+        mut visit: impl FnMut(&LogRecord<'_>),
+    ) -> Result<Option<BadRecords>, Error> {
+        let visit = |record: &LogRecord<'_>| {
+            visit(record);
+            Ok::<_, Error>(())
         };
-        Ok(bad.is_none().then_some(records))
+        match head.entry {
+            Entry::Batch(batch) => self.unpacker.batch(batch, visit),
+            Entry::Legacy(entry) => self.unpacker.legacy(entry, visit),
+            Entry::Damage(_) => Ok(None),
+        }
     }
 }
 

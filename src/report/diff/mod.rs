@@ -16,9 +16,11 @@ mod epochs;
 mod facts;
 mod kind;
 mod loaded;
+mod one_sided;
 mod replica;
 mod row;
 mod same;
+mod shared_holes;
 mod side_files;
 mod snapshots;
 mod txn_rows;
@@ -38,7 +40,8 @@ use std::path::PathBuf;
 use self::alone::AloneFold;
 use self::compare::Compare;
 use self::cursor::{Cursor, walk_both};
-use self::epochs::{KnownEpochs, known_epochs, last_common, truncation};
+use self::damage::DamageLists;
+use self::epochs::{EpochsOf, KnownEpochs, known_epochs, last_common, truncation};
 use self::kind::{Side, Sides};
 use self::replica::Replica;
 use self::side_files::SideFiles;
@@ -98,8 +101,8 @@ fn compare_logs(
     let inputs = Sides { left, right };
     let io = options.io;
     let replicas = Sides {
-        left: Replica::new(left.dir, io, left.checkpoints)?,
-        right: Replica::new(right.dir, io, right.checkpoints)?,
+        left: Replica::new(left, io)?,
+        right: Replica::new(right, io)?,
     };
     let mut cursors = Sides {
         left: Cursor::new(left.dir, io),
@@ -126,6 +129,7 @@ struct Compared<'c, 'd> {
     replicas: &'c Sides<Replica<'d>>,
     log_end_offsets: Sides<i64>,
     differences: &'c [Difference],
+    damage: &'c DamageLists,
     options: DiffOptions,
 }
 
@@ -137,14 +141,15 @@ impl Compared<'_, '_> {
     }
 
     fn epochs(&self, side: Side) -> Result<KnownEpochs, Error> {
-        let replica = self.replicas.of(side);
-        known_epochs(
-            self.inputs.of(side).dir,
-            self.options.io,
-            &replica.epochs,
-            replica.log_start_offset,
-            *self.log_end_offsets.of(side),
-        )
+        let input = self.inputs.of(side);
+        known_epochs(&EpochsOf {
+            dir: input.dir,
+            io: self.options.io,
+            by_batches: &self.replicas.of(side).epochs,
+            checkpointed_start: input.checkpoints.log_start_offset,
+            log_end_offset: *self.log_end_offsets.of(side),
+            is_log_alone: !self.options.side_files,
+        })
     }
 
     fn log(&self, side: Side, known: &KnownEpochs) -> ReplicaLog {
@@ -158,7 +163,8 @@ impl Compared<'_, '_> {
 
     fn truncation(&self, logs: &Sides<ReplicaLog>, leader: Side) -> Result<TruncationRow, Error> {
         let dir = self.inputs.of(leader.other()).dir;
-        truncation(logs, leader, self.first_lost(), |offset| {
+        let stops = self.damage.stops.of(leader);
+        truncation(logs, leader, self.first_lost(), stops, |offset| {
             let batch = find_batch(dir, self.options.io, offset)?;
             Ok(batch.map(|batch| batch.base_offset))
         })
@@ -182,6 +188,14 @@ impl Compared<'_, '_> {
             start: left.log_start_offset.max(right.log_start_offset),
             end,
             same_batches_end: first_split.map_or(end, |it| it.first_offset.min(end)),
+            has_batches: Sides {
+                left: left.has_batches(),
+                right: right.has_batches(),
+            },
+            rowless: Sides {
+                left: &left.rowless,
+                right: &right.rowless,
+            },
             is_cleaned: left.is_cleaned || right.is_cleaned,
         }
         .compare(known)
@@ -201,6 +215,7 @@ fn answer(
         replicas,
         log_end_offsets,
         differences: &differences,
+        damage: &compare.damage,
         options,
     };
     let known = Sides {
@@ -225,6 +240,8 @@ fn answer(
         .map(|it| it.kind)
         .or(has_other_files.then_some(DiffKind::SideFiles));
     let (left, right) = (inputs.left.dir, inputs.right.dir);
+    let if_left_leads = compared.truncation(&logs, Side::Left)?;
+    let if_right_leads = compared.truncation(&logs, Side::Right)?;
     let damage = compare.damage;
     let shared = |Sides { left, right }| SharedDamage { left, right };
     Ok(DiffRow {
@@ -248,10 +265,12 @@ fn answer(
         only_in_right: AloneFold::finish(compare.alone.right),
         transactions_not_listed: compare.txns.not_listed,
         transactions: compare.txns.finish(replicas),
-        if_left_leads: Some(compared.truncation(&logs, Side::Left)?),
-        if_right_leads: Some(compared.truncation(&logs, Side::Right)?),
+        if_left_leads: Some(if_left_leads),
+        if_right_leads: Some(if_right_leads),
         left_epoch_source: Some(known.left.source),
         right_epoch_source: Some(known.right.source),
+        both_missing: shared_holes::shared(&replicas.left.lost, &replicas.right.lost),
+        batches_over_limit: compare.over_limit,
         both_corrupt: damage.both.into_iter().map(shared).collect(),
         damaged_left: damage.one.left,
         damaged_right: damage.one.right,

@@ -1,18 +1,20 @@
 //! What is folded from the batches of one side, whether they are the same on the other or not.
 
+use super::ReplicaInput;
 use super::cursor::Head;
 use super::facts::Span;
 use super::kind::DiffKind;
 use super::row::LostFrontRow;
+use super::shared_holes::Holes;
+use super::txn_rows::Rowless;
 use crate::format::leader_epoch_checkpoint::EpochEntry;
 use crate::format::record_batch::CompressionType;
 use crate::log::batches::Entry;
-use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::lost_front::lost_front;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 use crate::report::gaps::offsets::{Offsets, Placed};
-use crate::report::gaps::{Finding, GapClass, GapKind};
+use crate::report::gaps::{Detail, Finding, GapClass, GapKind};
 use crate::report::partition_state::read_snapshot;
 use crate::report::transactions::{TransactionFold, TxnEvent};
 use crate::state::LeaderEpochs;
@@ -29,6 +31,8 @@ pub(super) struct Replica<'d> {
     /// Where the newest entry lies, and what it did to a transaction.
     pub(super) span: Span,
     pub(super) event: TxnEvent,
+    /// The offset behind what lies before the newest entry.
+    previous_end: i64,
     /// Whether the entry at the head has been taken in.
     is_taken: bool,
     is_finished: bool,
@@ -36,13 +40,16 @@ pub(super) struct Replica<'d> {
     pub(super) is_cleaned: bool,
     /// Offsets that are not there before the head, each with the likely cause.
     holes: Vec<Finding>,
+    /// Those of all that nobody meant to make.
+    pub(super) lost: Holes,
+    /// Aborted transactions that the `.txnindex` files lack.
+    pub(super) rowless: Rowless<'d>,
 }
 
 impl<'d> Replica<'d> {
     pub(super) fn new(
-        dir: &'d PartitionDir,
+        ReplicaInput { dir, checkpoints }: ReplicaInput<'d>,
         io: Io,
-        checkpoints: CheckpointedOffsets,
     ) -> Result<Self, Error> {
         let offsets = Offsets::new(dir, io, checkpoints);
         let log_start_offset = offsets.log_start_offset;
@@ -59,10 +66,13 @@ impl<'d> Replica<'d> {
             }),
             span: Span { first: 0, last: -1 },
             event: TxnEvent::Nothing,
+            previous_end: log_start_offset,
             is_taken: false,
             is_finished: false,
             is_cleaned: false,
             holes: Vec::new(),
+            lost: Holes::default(),
+            rowless: Rowless::new(dir, io),
         })
     }
 
@@ -79,8 +89,15 @@ impl<'d> Replica<'d> {
         }
         self.is_taken = true;
         self.holes.clear();
+        self.previous_end = self.offsets.next_offset;
         self.offsets.enter(head.at.index, &mut self.holes)?;
         self.event = self.txns.take(head.at, head.entry)?;
+        if self.event == TxnEvent::Ended
+            && let Some(row) = self.txns.ended().and_then(|ended| ended.aborted)
+            && row.first_offset >= self.log_start_offset
+        {
+            self.rowless.aborted(&row, head.at.base_offset)?;
+        }
         let position = match head.entry {
             Entry::Batch(batch) => {
                 self.span = Span {
@@ -118,6 +135,7 @@ impl<'d> Replica<'d> {
             last_offset: self.span.last,
         };
         self.offsets.entry(placed, &mut self.holes)?;
+        self.lost.take(&self.holes);
         self.is_cleaned |= is_cleaned(head)
             || self
                 .holes
@@ -126,9 +144,33 @@ impl<'d> Replica<'d> {
         Ok(true)
     }
 
+    /// Where the head begins at or below the end of what lies before it: whether its records are
+    /// those that lie there already.
+    pub(super) fn goes_back(&self) -> Option<bool> {
+        self.holes.iter().find_map(|found| match found.detail {
+            Detail::Overlap { is_equal, .. } => Some(is_equal == Some(true)),
+            Detail::None
+            | Detail::DuplicateOf { .. }
+            | Detail::ToldBy(_)
+            | Detail::AboveHighWatermark(_)
+            | Detail::ReplacedBy { .. }
+            | Detail::Epochs { .. } => None,
+        })
+    }
+
     /// The head has been dealt with.
     pub(super) fn pass(&mut self) {
         self.is_taken = false;
+    }
+
+    /// Whether the log has a batch.
+    pub(super) fn has_batches(&self) -> bool {
+        self.span.first <= self.span.last
+    }
+
+    /// Where a follower stops that cannot take the head, if it is a batch.
+    pub(super) fn next_stop(&self) -> i64 {
+        self.previous_end
     }
 
     /// The offset behind the last entry so far.
@@ -142,6 +184,7 @@ impl<'d> Replica<'d> {
             self.is_finished = true;
             self.holes.clear();
             self.offsets.finish(&mut self.holes)?;
+            self.lost.take(&self.holes);
         }
         Ok(self.offsets.next_offset)
     }

@@ -9,6 +9,7 @@ use super::facts::DamageRow;
 use super::kind::DiffKind;
 use super::side_files::SideFileRow;
 use super::txns::DiffTxn;
+use crate::report::gaps::OffsetRange;
 
 /// The same damage on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -89,11 +90,18 @@ pub struct DiffRow {
     pub if_left_leads: Option<TruncationRow>,
     /// What the left replica cuts off if the right one leads.
     pub if_right_leads: Option<TruncationRow>,
-    /// Where the leader epochs of the left side are from: `checkpoint` or `batches`.
+    /// Where the leader epochs of the left side are from: `checkpoint`; `none` if that is not
+    /// there, as a broker then knows none after a clean stop; `batches` if it cannot be read, or if
+    /// only `.log` files are compared.
     pub left_epoch_source: Option<&'static str>,
     /// Where those of the right side are from.
     pub right_epoch_source: Option<&'static str>,
-    /// The same damage on both sides: it was there before it was replicated.
+    /// Offsets that are gone on both sides, though no cleaner took them; a thousand holes a side
+    /// are looked at.
+    pub both_missing: Vec<OffsetRange>,
+    /// Batches whose records were not compared, as they unpack to more bytes than were allowed.
+    pub batches_over_limit: u64,
+    /// The same damage on both sides.
     pub both_corrupt: Vec<SharedDamage>,
     /// Damage on the left that the right side has not.
     pub damaged_left: Vec<DamageRow>,
@@ -106,6 +114,15 @@ pub struct DiffRow {
 }
 
 impl DiffRow {
+    /// Whether both sides are damaged alike: they agree, and neither is sound. What a crash leaves
+    /// behind the last batch is no such damage.
+    #[must_use]
+    pub fn is_damaged_alike(&self) -> bool {
+        !self.both_missing.is_empty()
+            || self.both_corrupt.iter().any(|both| !both.left.is_tail())
+            || self.side_files.iter().any(|row| row.is_on_both_sides)
+    }
+
     /// A partition that one side does not have.
     #[must_use]
     pub fn on_one_side(
@@ -140,6 +157,8 @@ impl DiffRow {
             if_right_leads: None,
             left_epoch_source: None,
             right_epoch_source: None,
+            both_missing: Vec::new(),
+            batches_over_limit: 0,
             both_corrupt: Vec::new(),
             damaged_left: Vec::new(),
             damaged_right: Vec::new(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::epochs::KnownEpochs;
 use super::kind::{Side, Sides};
 use super::snapshots::compare_entries;
-use super::txn_rows::{TxnRow, TxnRows};
+use super::txn_rows::{Rowless, TxnRow, TxnRows};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::{Error, Io};
 use crate::report::partition_state::{read_snapshot, snapshot_files};
@@ -29,6 +29,8 @@ pub struct SideFileRow {
     pub side: Option<&'static str>,
     /// Whether healthy replicas never differ so.
     pub is_difference: bool,
+    /// Whether both sides are damaged so: no difference, but neither is sound.
+    pub is_on_both_sides: bool,
     /// How often.
     pub count: u64,
     /// The first offset concerned.
@@ -47,6 +49,10 @@ pub(super) struct SideFiles<'d> {
     pub(super) end: i64,
     /// The batches are the same ones up to here: a snapshot has the last batch of each producer.
     pub(super) same_batches_end: i64,
+    /// Whether there is a batch: a log without one has no state to snapshot.
+    pub(super) has_batches: Sides<bool>,
+    /// Aborted transactions that a side's index should have a row of and has not.
+    pub(super) rowless: Sides<&'d Rowless<'d>>,
     /// The cleaner was at work on one side at least: it drops rows and entries with the data.
     pub(super) is_cleaned: bool,
 }
@@ -102,7 +108,32 @@ impl SideFiles<'_> {
                 .into_iter()
                 .map(|(finding, (count, row))| finding.row(count, row)),
         );
+        rows.extend(self.rowless_on_both()?);
         Ok(())
+    }
+
+    /// Aborted transactions of which neither index has a row. The cleaner takes rows with the data.
+    fn rowless_on_both(&self) -> Result<Option<SideFileRow>, Error> {
+        if self.is_cleaned {
+            return Ok(None);
+        }
+        let dirs = [self.dirs.left, self.dirs.right];
+        let both = self
+            .rowless
+            .left
+            .also_in(self.rowless.right, dirs, self.io)?;
+        Ok(both.first().map(|first| SideFileRow {
+            kind: "txnindex-row-missing",
+            file: format!("{:020}.txnindex", first.segment_base_offset),
+            side: None,
+            is_difference: false,
+            is_on_both_sides: true,
+            count: both.len() as u64,
+            first_offset: Some(first.last_offset),
+            message: "aborted transactions that neither index has: consumers of both sides see \
+                      them"
+                .to_owned(),
+        }))
     }
 
     fn other_row(&self, left: &TxnRow, right: &TxnRow) -> Option<(TxnFinding, TxnRow)> {
@@ -145,12 +176,14 @@ impl SideFiles<'_> {
             // A log that never rolled and was not closed has none yet.
             let rolled = self.dirs.of(side).segments.len() > 1;
             let others = offsets.of(side.other());
-            if rolled && offsets.of(side).is_empty() && !others.is_empty() {
+            let has_state = rolled && *self.has_batches.of(side);
+            if has_state && offsets.of(side).is_empty() && !others.is_empty() {
                 rows.push(SideFileRow {
                     kind: "snapshots-missing",
                     file: format!("{:020}.snapshot", others.last().copied().unwrap_or(0)),
                     side: Some(name(side)),
                     is_difference: true,
+                    is_on_both_sides: false,
                     count: others.len() as u64,
                     first_offset: others.first().copied(),
                     message: format!(
@@ -181,31 +214,30 @@ impl SideFiles<'_> {
             file: format!("{offset:020}.snapshot"),
             side,
             is_difference,
+            is_on_both_sides: false,
             count,
             first_offset: Some(offset),
             message,
         };
         let (left, right) = match (left, right) {
             (Ok(left), Ok(right)) => (left, right),
-            (Err(_), Err(_)) => return Ok(()),
-            (Err(reason), Ok(_)) => {
-                rows.push(row(
-                    "snapshot-unreadable",
-                    Some("left"),
-                    true,
-                    1,
-                    unusable(&reason),
-                ));
-                return Ok(());
-            }
-            (Ok(_), Err(reason)) => {
-                rows.push(row(
-                    "snapshot-unreadable",
-                    Some("right"),
-                    true,
-                    1,
-                    unusable(&reason),
-                ));
+            (left, right) => {
+                let side = match (&left, &right) {
+                    (Err(_), Ok(_)) => Some("left"),
+                    (Ok(_), Err(_)) => Some("right"),
+                    (Ok(_), Ok(_)) | (Err(_), Err(_)) => None,
+                };
+                let reason = left.err().or(right.err()).unwrap_or_default();
+                rows.push(SideFileRow {
+                    is_on_both_sides: side.is_none(),
+                    ..row(
+                        "snapshot-unreadable",
+                        side,
+                        side.is_some(),
+                        1,
+                        unusable(&reason),
+                    )
+                });
                 return Ok(());
             }
         };
@@ -247,6 +279,7 @@ impl SideFiles<'_> {
             file: "leader-epoch-checkpoint".to_owned(),
             side: side.map(name),
             is_difference,
+            is_on_both_sides: false,
             count: 1,
             first_offset,
             message,
@@ -257,14 +290,21 @@ impl SideFiles<'_> {
                 let kind = "leader-epoch-checkpoint-unreadable";
                 let is_difference = other.defect.is_none();
                 let message = format!("a broker does not load the partition: {defect}");
-                rows.push(row(kind, Some(side), is_difference, None, message));
-            } else if !own.has_file && other.has_file {
+                rows.push(SideFileRow {
+                    is_on_both_sides: !is_difference,
+                    ..row(kind, Some(side), is_difference, None, message)
+                });
+            } else if !own.has_file && other.epochs.latest_epoch().is_some() {
                 let kind = "leader-epoch-checkpoint-missing";
                 let message = "a broker knows no leader epoch after a clean start".to_owned();
                 rows.push(row(kind, Some(side), true, None, message));
             }
         }
         if known.left.source != "checkpoint" || known.right.source != "checkpoint" {
+            return;
+        }
+        // Where the logs have no offset in common there is nothing to agree on.
+        if self.start >= self.end {
             return;
         }
         let clipped = |side: Side| {
@@ -321,6 +361,7 @@ impl SideFiles<'_> {
             file: "partition.metadata".to_owned(),
             side,
             is_difference: true,
+            is_on_both_sides: false,
             count: 1,
             first_offset: None,
             message,
@@ -388,6 +429,7 @@ impl TxnFinding {
             file: first.file.to_string(),
             side,
             is_difference,
+            is_on_both_sides: false,
             count,
             first_offset: Some(first.last_offset),
             message,

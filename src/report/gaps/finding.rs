@@ -89,7 +89,7 @@ pub enum GapClass {
 impl GapClass {
     /// The word used in rows.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::BeforeLogStart => "before-log-start",
             Self::CompactedInsideBatch => "compacted-inside-batch",

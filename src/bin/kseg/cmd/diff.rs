@@ -37,7 +37,7 @@ Kinds:
 
 Exit status:
   0  done, the replicas agree
-  1  done, and they differ
+  1  done, and they differ, or are damaged alike
   2  could not do it: bad usage, unreadable input, no such partition")]
 pub(crate) struct DiffArgs {
     /// The left replica: a partition directory, a .log, or a broker's log directory
@@ -59,9 +59,9 @@ pub(crate) struct DiffArgs {
 pub(crate) fn run(args: &DiffArgs, context: &mut Context) -> anyhow::Result<Status> {
     let mut json = JsonRows::for_format(context.format, "kseg/diff/v1");
     let mut table = DiffTable::new(args.all);
-    let mut differing = 0;
+    let mut found = false;
     let walked = compare(args, context, |row, context| {
-        differing += u64::from(!row.equal);
+        found |= !row.equal || row.is_damaged_alike();
         match &mut json {
             Some(json) => json.row(&mut context.out, row)?,
             None => table.add(row),
@@ -73,11 +73,7 @@ pub(crate) fn run(args: &DiffArgs, context: &mut Context) -> anyhow::Result<Stat
         None => table.print(&mut context.out, context.style)?,
     }
     walked?;
-    Ok(if differing > 0 {
-        Status::Found
-    } else {
-        Status::Clean
-    })
+    Ok(if found { Status::Found } else { Status::Clean })
 }
 
 /// Hands out the row of every pair.

@@ -3,18 +3,19 @@
 use std::io::{self, Write};
 
 use kseg::report::diff::{
-    Alone, BatchPlaceRow, DamageRow, DiffKind, DiffRow, DiffTxn, TruncationRow, TxnSide,
+    Alone, BatchPlaceRow, DiffKind, DiffRow, DiffTxn, TruncationRow, TxnSide,
 };
 use kseg::report::gaps::range;
 
 use super::columns::Align::{Left, Right};
+use super::diff_damage::{damage, side_files};
 use super::diff_next_step::push_next;
 use super::summary::{Summary, SummaryColumn};
 use super::text::{bytes, count, optional, plural, printable};
 use super::{Style, alarm, heading, note_hidden, paragraph};
 
 /// Ranges, producers, transactions and batches that a table shows of one partition.
-const MAX_LINES: usize = 5;
+pub(super) const MAX_LINES: usize = 5;
 
 const COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("PARTITION", Left, 0),
@@ -33,6 +34,7 @@ pub(crate) struct DiffTable {
     differing: u64,
     losing: u64,
     on_one_side: u64,
+    damaged_alike: u64,
     rows: Vec<Vec<String>>,
     details: Vec<(String, Lines)>,
 }
@@ -45,6 +47,7 @@ impl DiffTable {
             differing: 0,
             losing: 0,
             on_one_side: 0,
+            damaged_alike: 0,
             rows: Vec::new(),
             details: Vec::new(),
         }
@@ -55,6 +58,7 @@ impl DiffTable {
         self.differing += u64::from(!row.equal);
         self.losing += u64::from(row.is_loss);
         self.on_one_side += u64::from(row.kind == Some(DiffKind::MissingPartition));
+        self.damaged_alike += u64::from(row.is_damaged_alike());
         if self.all || !row.equal {
             self.rows.push(cells(row));
         }
@@ -69,7 +73,9 @@ impl DiffTable {
         let on_both = self.partitions - self.on_one_side;
         let differing = self.differing - self.on_one_side;
         let of = count(on_both, "partition");
-        let mut line = if differing == 0 {
+        let mut line = if on_both == 0 {
+            "no partition on both sides".to_owned()
+        } else if differing == 0 {
             format!("no difference in {of}")
         } else {
             let verb = if differing == 1 { "differs" } else { "differ" };
@@ -80,6 +86,12 @@ impl DiffTable {
             0 => line.push_str("; no record is lost"),
             all if all == differing => {}
             some => line.push_str(&format!("; {some} in records, the others not")),
+        }
+        if self.damaged_alike > 0 {
+            line.push_str(&format!(
+                "; {} damaged alike on both sides",
+                self.damaged_alike
+            ));
         }
         if self.on_one_side > 0 {
             line.push_str(&format!("; {} on one side only", self.on_one_side));
@@ -92,7 +104,7 @@ impl DiffTable {
             return Ok(());
         }
         let line = self.answer();
-        if self.differing > self.on_one_side {
+        if self.differing > self.on_one_side || self.damaged_alike > 0 {
             alarm(out, style, ["", "  "], &line)?;
         } else {
             paragraph(out, style, ["", "  "], &line)?;
@@ -144,11 +156,11 @@ impl Line {
 
 impl Lines {
     /// Text, with the spaces it is indented by.
-    fn push(&mut self, text: String) {
+    pub(super) fn push(&mut self, text: String) {
         self.0.push(Line::Text(text));
     }
 
-    fn alarm(&mut self, text: String) {
+    pub(super) fn alarm(&mut self, text: String) {
         self.0.push(Line::Alarm(text));
     }
 
@@ -206,9 +218,11 @@ fn details(row: &DiffRow) -> Lines {
         return lines;
     };
     if let Some(difference) = row.differences.first() {
-        lines.push(what(difference.kind, difference.first_offset));
-        lines.push(place("left", difference.left.as_ref()));
-        lines.push(place("right", difference.right.as_ref()));
+        lines.push(what(row, difference.kind, difference.first_offset));
+        if difference.left.is_some() || difference.right.is_some() {
+            lines.push(place("left", difference.left.as_ref()));
+            lines.push(place("right", difference.right.as_ref()));
+        }
         for other in row.differences.iter().skip(1) {
             lines.push(format!(
                 "also {} from offset {}",
@@ -269,7 +283,7 @@ fn starts(row: &DiffRow, lines: &mut Lines) {
     }
 }
 
-fn what(kind: DiffKind, offset: i64) -> String {
+fn what(row: &DiffRow, kind: DiffKind, offset: i64) -> String {
     match kind {
         DiffKind::OtherEpoch => {
             format!("two leaders wrote from offset {offset} on: the leader epochs differ")
@@ -277,7 +291,16 @@ fn what(kind: DiffKind, offset: i64) -> String {
         DiffKind::OtherBytes => {
             format!("other bytes at offset {offset}, though the leader epoch is the same")
         }
-        DiffKind::MissingTail => format!("one log ends at offset {offset}, the other goes on"),
+        DiffKind::MissingTail => {
+            let ends = row.left_log_end_offset.zip(row.right_log_end_offset);
+            let (left, right) = ends.unwrap_or((offset, offset));
+            let (shorter, end) = if left < right {
+                ("left", left)
+            } else {
+                ("right", right)
+            };
+            format!("the {shorter} log ends at offset {end}, the other goes on")
+        }
         DiffKind::MissingSegment => {
             format!("offsets from {offset} on are gone on one side; no cleaner took them")
         }
@@ -345,9 +368,24 @@ fn alone(side: &str, alone: &Alone, lines: &mut Lines) {
     let more = alone.producers.len().saturating_sub(MAX_LINES) as u64;
     if more > 0 {
         lines.push(format!(
-            "  and {}; -o json has all",
-            plural(more, "more producer", "more producers")
+            "  and {}",
+            further(
+                plural(more, "more producer", "more producers"),
+                alone.batches_of_producers_not_listed
+            )
         ));
+    }
+}
+
+/// How many more there are, and where; `not_listed` batches are of more than JSON has.
+fn further(more: String, not_listed: u64) -> String {
+    if not_listed == 0 {
+        format!("{more}; -o json has all")
+    } else {
+        format!(
+            "at least {more}, in -o json; {} of others",
+            plural(not_listed, "batch is", "batches are")
+        )
     }
 }
 
@@ -374,64 +412,21 @@ fn transactions(row: &DiffRow, lines: &mut Lines) {
     let more = row.transactions.len().saturating_sub(MAX_LINES) as u64;
     if more > 0 {
         lines.push(format!(
-            "and {}; -o json has all",
-            plural(more, "more transaction", "more transactions")
+            "and {}",
+            further(
+                plural(more, "more transaction", "more transactions"),
+                row.transactions_not_listed
+            )
         ));
-    }
-}
-
-fn damage(row: &DiffRow, lines: &mut Lines) {
-    for it in row.both_corrupt.iter().take(MAX_LINES) {
-        lines.alarm(format!(
-            "the same {} on both sides: {}",
-            it.left.kind,
-            damaged(&it.left)
-        ));
-    }
-    if !row.both_corrupt.is_empty() {
-        lines.push("the damage was there before it was replicated; no replica can help".to_owned());
-    }
-    for (side, rows) in [("left", &row.damaged_left), ("right", &row.damaged_right)] {
-        for it in rows.iter().take(MAX_LINES) {
-            lines.alarm(format!("{} on the {side}: {}", it.kind, damaged(it)));
-        }
-    }
-    let lists = [
-        row.both_corrupt.len(),
-        row.damaged_left.len(),
-        row.damaged_right.len(),
-    ];
-    let more: usize = lists.iter().map(|len| len.saturating_sub(MAX_LINES)).sum();
-    let more = more as u64 + row.damage_not_listed;
-    if more > 0 {
-        lines.push(format!("and {more} more damaged; -o json has more"));
-    }
-}
-
-fn damaged(row: &DamageRow) -> String {
-    let mut text = format!("{} @ {}", printable(&row.file), row.position);
-    if let (Some(first), Some(last)) = (row.base_offset, row.last_offset) {
-        text.push_str(&format!("  offsets {}", range(first, last)));
-    }
-    if let Some(next) = row.next_offset {
-        text.push_str(&format!("  readers go on at {next}"));
-    }
-    text
-}
-
-fn side_files(row: &DiffRow, lines: &mut Lines) {
-    for it in row.side_files.iter().filter(|it| it.is_difference) {
-        let side = it
-            .side
-            .map_or_else(String::new, |side| format!(" ({side})"));
-        lines.push(format!("{}{side}: {}", printable(&it.file), it.kind));
-        lines.push(format!("  {}", printable(&it.message)));
     }
 }
 
 fn truncation(row: &TruncationRow, leader: &str) -> String {
     let follower = row.follower;
     let then = match (row.truncates, row.truncate_to_offset, row.offsets_lost) {
+        (Some(true), Some(to), Some(0)) if row.is_full => {
+            format!("{follower}, which is empty, begins anew at {to}")
+        }
         (Some(true), Some(to), _) if row.is_full => {
             format!("{follower} drops everything and begins at {to}")
         }
@@ -451,5 +446,8 @@ fn truncation(row: &TruncationRow, leader: &str) -> String {
     } else {
         ""
     };
-    format!("if {leader} leads, {then}{deletes}{rest}")
+    let stops = row.stops_at_offset.map_or_else(String::new, |stop| {
+        format!("; it stops to fetch at {stop}, where {leader} is damaged")
+    });
+    format!("if {leader} leads, {then}{deletes}{stops}{rest}")
 }

@@ -2,6 +2,7 @@
 
 mod blocks;
 pub(crate) mod columns;
+mod diff_damage;
 mod diff_next_step;
 pub(crate) mod diff_table;
 pub(crate) mod dump_json;

@@ -5,41 +5,64 @@
 //! has asked for can stop a broker. Decides `DefaultRecordBatch.iterator`,
 //! `AbstractLegacyRecordBatch.baseOffset`.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use super::error::{Error, LoadError};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::format::control_record::EndTransactionMarker;
+use crate::format::control_record::{EndTransactionMarker, first_record};
 use crate::format::legacy_record::{MAGIC_V0, MAGIC_V1};
-use crate::format::record_batch::CompressionType;
+use crate::format::record::Record;
+use crate::format::record_batch::{CompressionType, RecordBatchHeader};
 use crate::log;
 use crate::log::batches::{Batch, LegacyEntry};
 use crate::log::log_input_stream::StreamBatch;
 use crate::log::records::{BadRecords, DEFAULT_MAX_BATCH_BYTES, Unpacker};
 
-/// What a control batch of a producer says, as far as the state asks
-/// (`ProducerAppendInfo.append`).
-pub(super) fn marker_of(
+/// A batch as a load takes it in.
+pub(super) struct Loaded<'b> {
+    /// The batch's header; of a marker whose record has another time than the header says, with
+    /// that one: it is the producer's last (`ProducerAppendInfo.append`).
+    pub(super) header: Cow<'b, RecordBatchHeader>,
+    /// What it says if it is a control batch of a producer, as far as the state asks.
+    pub(super) marker: Option<EndTransactionMarker>,
+}
+
+/// Looks into a batch as the state takes it in (`ProducerAppendInfo.append`); `None` if it is of
+/// magic 0 or 1.
+pub(super) fn look_into<'b>(
     path: &Path,
-    batch: &StreamBatch<'_>,
-) -> Result<Option<EndTransactionMarker>, Error> {
+    batch: &'b StreamBatch<'_>,
+) -> Result<Option<Loaded<'b>>, Error> {
     let Some(batch) = batch.as_default() else {
         return Ok(None);
     };
     let header = batch.header;
+    let mut loaded = Loaded {
+        header: Cow::Borrowed(header),
+        marker: None,
+    };
     let has_record = header.attributes().is_control() && header.records_count() != 0;
     if !has_record || !header.has_producer_id() {
-        return Ok(None);
+        return Ok(Some(loaded));
     }
     let decoded = if header.attributes().compression_type() == CompressionType::NONE {
-        EndTransactionMarker::decode_batch(&batch.records()?, header.records_count())
+        first_record(&batch.records()?, header.records_count()).and_then(|it| decode(it.as_ref()))
     } else {
         unpacked_marker(path, batch)?
     };
     let (path, position) = (path.to_owned(), batch.position);
     match decoded {
-        Ok(Some(marker)) => Ok(Some(marker)),
-        Ok(None) => Err(LoadError::NotAMarker { path, position }.into()),
+        Ok((Some(marker), timestamp_delta)) => {
+            loaded.marker = Some(marker);
+            if timestamp_delta != 0 {
+                let mut fields = header.fields();
+                fields.base_timestamp = fields.base_timestamp.wrapping_add(timestamp_delta);
+                loaded.header = Cow::Owned(fields.into());
+            }
+            Ok(Some(loaded))
+        }
+        Ok((None, _)) => Err(LoadError::NotAMarker { path, position }.into()),
         Err(source) => Err(LoadError::Marker {
             path,
             position,
@@ -49,18 +72,24 @@ pub(super) fn marker_of(
     }
 }
 
+/// The marker in a record, and how much later the record is than its batch.
+type Decoded = Result<(Option<EndTransactionMarker>, i64), DecodeError>;
+
+fn decode(record: Option<&Record<'_>>) -> Decoded {
+    let Some(record) = record else {
+        return Ok((None, 0));
+    };
+    let marker = EndTransactionMarker::decode(record)?;
+    Ok((marker, record.timestamp_delta))
+}
+
 /// No broker compresses a marker, and every one reads it if it is.
 #[cold]
-fn unpacked_marker(
-    path: &Path,
-    batch: &Batch<'_>,
-) -> Result<Result<Option<EndTransactionMarker>, DecodeError>, Error> {
+fn unpacked_marker(path: &Path, batch: &Batch<'_>) -> Result<Decoded, Error> {
     let mut first = None;
     let mut unpacker = Unpacker::new(DEFAULT_MAX_BATCH_BYTES);
     let bad = unpacker.batch(batch, |record| {
-        if first.is_none() {
-            first = record.record.map(|it| EndTransactionMarker::decode(&it));
-        }
+        first.get_or_insert_with(|| decode(record.record.as_ref()));
         Ok::<_, log::Error>(())
     })?;
     match bad.map(|bad| (exception_of(&bad), bad.error)) {
@@ -73,7 +102,7 @@ fn unpacked_marker(
             exception,
         }
         .into()),
-        None => Ok(first.unwrap_or(Ok(None))),
+        None => Ok(first.unwrap_or(Ok((None, 0)))),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
 
-use super::deep_records::marker_of;
+use super::deep_records::look_into;
 use super::error::{Error, LoadError};
 use super::files::Files;
 use super::local_log::LocalLog;
@@ -179,8 +179,8 @@ impl ProducerStateLog for StateFiles<'_> {
         };
         let path = segment.path().to_owned();
         let read_to = segment.for_each_batch(start.position, end, |batch| {
-            if let Some(batch_of_2) = batch.as_default() {
-                each(batch_of_2.header, marker_of(&path, batch)?)?;
+            if let Some(loaded) = look_into(&path, batch)? {
+                each(&loaded.header, loaded.marker)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;

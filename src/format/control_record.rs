@@ -201,8 +201,8 @@ fn null(field: &'static str) -> DecodeError {
 /// The first of `count` records that a batch says it has; `None` of none.
 ///
 /// # Errors
-/// If the count is below 0, the record does not parse, or it is the only one and bytes stand
-/// behind it.
+/// If the count is below 0, the record or a header of it does not parse, or it is the only one and
+/// bytes stand behind it.
 pub(crate) fn first_record(records: &[u8], count: i32) -> Result<Option<Record<'_>>, DecodeError> {
     if count == 0 {
         return Ok(None);
@@ -215,6 +215,9 @@ pub(crate) fn first_record(records: &[u8], count: i32) -> Result<Option<Record<'
         return Err(DecodeError::new("control batch", "recordsCount", 0, kind));
     }
     let (record, size) = Record::decode(records)?;
+    for header in record.header_iter() {
+        header?;
+    }
     let left = records.len().saturating_sub(size) as u64;
     if count == 1 && left > 0 {
         let kind = DecodeErrorKind::TrailingBytes { left };

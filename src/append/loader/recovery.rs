@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use super::{LogLoader, Stopped, overflow_or};
-use crate::append::deep_records::marker_of;
+use crate::append::deep_records::look_into;
 use crate::append::error::{Error, LoadError, Rejection};
 use crate::append::load_trace::{self, RecoveredSegment};
 use crate::append::local_log::LocalLog;
@@ -80,8 +80,9 @@ impl LogLoader<'_> {
             if epoch >= 0 && latest.is_none_or(|latest| epoch > latest) {
                 self.epochs.assign(epoch, of_2.header.base_offset())?;
             }
-            let marker = match marker_of(segment.path(), batch) {
-                Ok(marker) => marker,
+            let loaded = match look_into(segment.path(), batch) {
+                Ok(Some(loaded)) => loaded,
+                Ok(None) => return Ok(ControlFlow::Continue(())),
                 // It counts as good bytes, but is the last.
                 Err(error)
                     if matches!(error.load_error(), Some(LoadError::Marker { source, .. })
@@ -93,7 +94,7 @@ impl LogLoader<'_> {
                 Err(error) => return Err(error),
             };
             let mut row = None;
-            recover_batch(manager, of_2.header, marker, |it| row = Some(it))?;
+            recover_batch(manager, &loaded.header, loaded.marker, |it| row = Some(it))?;
             if let Some(row) = row {
                 segment
                     .txn_index

@@ -26,7 +26,7 @@ use kseg::log::offset_ranges::OffsetRanges;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::{Error, Io};
 use kseg::report::gaps::{GapKind, GapOptions, find_gaps};
-use kseg::report::verify::{VerifyOptions, unreadable_offsets};
+use kseg::report::verify::{BeforeStart, VerifyOptions, look_before_start};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use recover_run::recover;
@@ -356,7 +356,10 @@ impl Partition {
         })
         .unwrap();
         let options = VerifyOptions::default();
-        unreadable_offsets(&dir, self.checkpoints, &options, |it| {
+        look_before_start(&dir, self.checkpoints, &options, |it| {
+            let BeforeStart::Unreadable(it) = it else {
+                return;
+            };
             add(&mut by_verify, it.first_offset, it.last_offset);
         })
         .unwrap();

@@ -1,9 +1,13 @@
 //! What must hold between `txns`, `aborted`, the state and the indexes, whatever Kafka says.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use kseg::log::batches::Entry;
 use kseg::log::partition_dir::PartitionDir;
+use kseg::log::partition_walk::walk_partition;
+use kseg::log::{Error, Io};
 use kseg::report::aborted::{AbortedOptions, AbortedSummary};
 use kseg::report::partition_state::{StateOptions, load_partition_state};
 use kseg::report::txns::BEHIND_DAMAGE;
@@ -279,6 +283,152 @@ fn surplus_row_is_named_with_the_records_it_hides() {
             assert_eq!(surplus["hiddenRecords"], committed["records"]);
         },
     );
+}
+
+/// A consumer drops a producer from its list at an ABORT alone
+/// (`CompletedFetch.nextFetchedRecord`), so a row that begins too early hides what was committed
+/// from there on.
+#[test]
+fn row_that_begins_too_early_is_named_with_the_records_it_hides() {
+    let mut seen = 0;
+    for (partition, row, _) in damageable() {
+        let (txns, _) = txns(&partition, StateOptions::default()).unwrap();
+        let number = |row: &Value, key: &str| row[key].as_i64().unwrap();
+        let mut of_producer: Vec<&Value> = txns
+            .iter()
+            .filter(|it| it["producerId"] == row["producerId"] && !is_open(it))
+            .filter(|it| it["firstOffset"].as_i64() < row["firstOffset"].as_i64())
+            .filter(|it| !it["firstOffset"].is_null())
+            .collect();
+        of_producer.sort_by_key(|it| number(it, "firstOffset"));
+        let Some(before) = of_producer
+            .last()
+            .filter(|it| it["state"] == "COMMITTED" && it["records"].as_u64() > Some(0))
+        else {
+            continue;
+        };
+        let first = number(before, "firstOffset");
+        let (_temp, copy) = with_index(&partition, |bytes| {
+            let at = bytes.len() - ROW_SIZE + 10;
+            bytes[at..at + 8].copy_from_slice(&first.to_be_bytes());
+        });
+        let (rows, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+        assert_eq!((summary.surplus, summary.missing), (1, 0));
+        let early = with_finding(&rows, "txnindex-entry-surplus");
+        assert_eq!(early["lastOffset"], row["lastOffset"]);
+        assert_eq!(early["hiddenRecords"], before["records"], "{early:#}");
+        seen += 1;
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+/// A row of a producer that wrote nothing there hides nothing yet, and is no row of Kafka's.
+#[test]
+fn rows_of_another_producer_and_repeated_rows_are_surplus() {
+    damage(
+        |bytes, row, _| {
+            let id = row["producerId"].as_i64().unwrap() + 1_000_000;
+            let at = bytes.len() - ROW_SIZE + 2;
+            bytes[at..at + 8].copy_from_slice(&id.to_be_bytes());
+        },
+        |rows, summary, row, _| {
+            assert_eq!((summary.surplus, summary.missing), (1, 1));
+            let surplus = with_finding(rows, "txnindex-entry-surplus");
+            assert_eq!(surplus["lastOffset"], row["lastOffset"]);
+            assert_eq!(surplus["hiddenRecords"], 0);
+        },
+    );
+    damage(
+        |bytes, _, _| bytes.extend_from_within(bytes.len() - ROW_SIZE..),
+        |_, summary, _, _| assert_eq!((summary.surplus, summary.missing), (1, 0)),
+    );
+    // One whose last offset a batch of data has.
+    damage(
+        |bytes, row, _| {
+            let at = bytes.len() - ROW_SIZE + 18;
+            let first = row["logFirstOffset"].as_i64().unwrap();
+            bytes[at..at + 8].copy_from_slice(&first.to_be_bytes());
+        },
+        |_, summary, _, _| assert_eq!((summary.surplus, summary.missing), (1, 1)),
+    );
+}
+
+/// The Java consumer holds a row's first offset against the last one of each batch.
+#[test]
+fn row_that_begins_inside_its_first_batch_shows_nothing() {
+    let mut seen = 0;
+    for (partition, row, _) in damageable() {
+        let first = row["logFirstOffset"].as_i64().unwrap();
+        let (_temp, copy) = with_index(&partition, |bytes| {
+            let at = bytes.len() - ROW_SIZE + 10;
+            bytes[at..at + 8].copy_from_slice(&(first + 1).to_be_bytes());
+        });
+        let (dir, _) = open(&copy);
+        let mut is_inside = false;
+        walk_partition(&dir, Io::Mmap, 0, |_, entry| {
+            if let Entry::Batch(batch) = entry
+                && batch.header.base_offset() == first
+            {
+                is_inside = batch.header.last_offset() > first;
+            }
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        })
+        .unwrap();
+        if !is_inside {
+            continue;
+        }
+        let (rows, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+        assert_eq!((summary.starts_late, summary.exposed_records), (1, 0));
+        with_finding(&rows, "txnindex-entry-starts-late");
+        seen += 1;
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+/// Where no batch has the offset of the marker any more, the row alone says what was rolled back.
+#[test]
+fn row_whose_marker_was_cleaned_away_is_right() {
+    let mut seen = 0;
+    for (partition, row, _) in damageable() {
+        let (_temp, copy) = with_index(&partition, |_| {});
+        let (dir, _) = open(&copy);
+        let mut marker = None;
+        walk_partition(&dir, Io::Mmap, 0, |at, entry| {
+            if let Entry::Batch(batch) = entry {
+                let header = batch.header;
+                if row["lastOffset"] == header.base_offset() {
+                    marker = Some((at.file.to_owned(), batch.position, batch.size_in_bytes()));
+                } else if let Some((file, position, size)) = &marker
+                    && at.file == file
+                    && batch.position == position + size
+                {
+                    // It is not the last one of its segment.
+                    seen += 1;
+                    let path = copy.join(file);
+                    let mut bytes = fs::read(&path).unwrap();
+                    let from = usize::try_from(*position).unwrap();
+                    bytes.drain(from..from + usize::try_from(*size).unwrap());
+                    fs::write(copy.join("changed"), bytes).unwrap();
+                }
+            }
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        })
+        .unwrap();
+        let (Some((file, ..)), true) = (marker, copy.join("changed").exists()) else {
+            continue;
+        };
+        drop(dir);
+        fs::rename(copy.join("changed"), copy.join(file)).unwrap();
+        rest(&copy);
+        let (rows, summary) = aborted(&copy, AbortedOptions::default()).unwrap();
+        let is_it = |it: &&Value| it["lastOffset"] == row["lastOffset"];
+        let alone = rows.iter().find(is_it).unwrap();
+        assert_eq!(alone["finding"], Value::Null, "{alone:#}");
+        assert_eq!(alone["inLog"], false, "{alone:#}");
+        assert_eq!(alone["records"], row["records"], "{alone:#}");
+        assert_eq!((summary.surplus, summary.hidden_records), (0, 0));
+    }
+    assert!(seen > 5, "{seen}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The transactions of a log against the rows of its `.txnindex` files, segment by segment.
 
 use super::row::AbortedRow;
-use super::segment::{Found, InLog, IndexRow, Segment, read_index};
+use super::segment::{Found, InLog, Segment, read_index};
+use super::unmatched::AtItsEnd;
 use super::{AbortedOptions, AbortedSummary};
 use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
@@ -10,19 +11,21 @@ use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{SegmentAt, open_segment};
 use crate::report::transactions::{
-    BehindHoles, TransactionFold, TxnEvent, TxnMarker, is_unreadable_marker, known_time,
-    last_offset,
+    BehindHoles, TransactionFold, TxnEvent, known_time, last_offset,
 };
 use crate::state::AbortedTxnRow;
 
 pub(super) const MISSING: &str = "txnindex-entry-missing";
 pub(super) const SURPLUS: &str = "txnindex-entry-surplus";
+pub(super) const STABLE_OFFSET: &str = "txnindex-stable-offset";
 pub(super) const STARTS_LATE: &str = "txnindex-entry-starts-late";
 
 /// A row of an index, and what the log gives in its place.
 pub(in crate::report) struct RowPair {
     /// Place of the segment in `PartitionDir::segments`.
     pub(in crate::report) segment: usize,
+    /// Whether the segment has an `.index`.
+    pub(in crate::report) has_offset_index: bool,
     /// The index.
     pub(in crate::report) file: String,
     /// Where the row lies in it.
@@ -39,14 +42,17 @@ pub(in crate::report) struct Comparison<'a> {
     pub(super) log_start_offset: i64,
     pub(in crate::report) fold: TransactionFold,
     pub(super) segment: Segment,
-    end: i64,
+    pub(super) end: i64,
     pub(super) summary: AbortedSummary,
+    /// Places among what was found in the segment of rows with a high last stable offset, until
+    /// the next transaction begins.
+    pub(super) waiting: Vec<usize>,
     /// A fetch would look no further.
     pub(super) is_complete: bool,
     /// The offset expected where damage begins, until a batch comes behind it.
     damaged_from: Option<i64>,
     /// The newest offsets that cannot be read.
-    unreadable: Option<(i64, i64)>,
+    pub(super) unreadable: Option<(i64, i64)>,
 }
 
 impl<'a> Comparison<'a> {
@@ -65,6 +71,7 @@ impl<'a> Comparison<'a> {
             segment: Segment::default(),
             end: dir.segments.first().map_or(0, |first| first.base_offset),
             summary: AbortedSummary::default(),
+            waiting: Vec::new(),
             is_complete: false,
             damaged_from: None,
             unreadable: None,
@@ -113,7 +120,12 @@ impl<'a> Comparison<'a> {
                 if batch.header.last_offset() >= limit {
                     break false;
                 }
-                self.batch(at, &batch, batch.marker()?);
+                let event = self.batch(at, &batch, batch.marker()?);
+                if event == TxnEvent::Ended {
+                    self.wait_for_next_transaction();
+                } else if !self.waiting.is_empty() {
+                    self.decide_waiting(batch.header);
+                }
                 continue;
             }
             let Some(entry) = walk.next_entry() else {
@@ -123,12 +135,20 @@ impl<'a> Comparison<'a> {
             if last_offset(&entry).is_some_and(|last| last >= limit) {
                 break false;
             }
-            self.entry(at, &entry)?;
+            let event = self.entry(at, &entry)?;
+            if let Entry::Batch(batch) = &entry {
+                if event == TxnEvent::Ended {
+                    self.wait_for_next_transaction();
+                } else if !self.waiting.is_empty() {
+                    self.decide_waiting(batch.header);
+                }
+            }
         };
-        self.index_rows_below(limit, None);
+        self.index_rows_below(limit, AtItsEnd::SegmentEnd);
         if index + 1 == self.dir.segments.len() {
             self.look_again(files, &opened.file)?;
         }
+        self.look_for_next_transaction()?;
         self.dir.check_not_cut()?;
         self.finish_segment(limit, emit)?;
         Ok(goes_on)
@@ -148,6 +168,9 @@ impl<'a> Comparison<'a> {
             self.damaged_from.get_or_insert(self.end);
             return self.fold.take(at, entry);
         };
+        if self.has_index_row_below(last_offset) {
+            self.rows_before(last_offset);
+        }
         let event = if self.is_passed_over(last_offset) {
             TxnEvent::Nothing
         } else {
@@ -165,19 +188,31 @@ impl<'a> Comparison<'a> {
         batch: &Batch<'_>,
         marker: Option<EndTransactionMarker>,
     ) -> TxnEvent {
-        let last_offset = batch.header.last_offset();
+        let header = batch.header;
+        let last_offset = header.last_offset();
         self.summary.walked_bytes += batch.size_in_bytes();
+        // A row with its marker in a hole says that it was rolled back: what comes begins anew.
+        if self.has_index_row_below(header.base_offset()) {
+            self.rows_before(header.base_offset());
+        }
         let event = if self.is_passed_over(last_offset) {
             TxnEvent::Nothing
         } else {
             self.fold.take_batch(at.index, batch, marker)
         };
-        let header = batch.header;
-        if marker.is_none() && is_unreadable_marker(header) {
-            self.unreadable = Some((header.base_offset(), last_offset));
-        }
         self.taken(event, header.base_offset(), last_offset);
+        if marker.is_none() && header.attributes().is_control() {
+            self.control_without_marker(header);
+        }
         event
+    }
+
+    /// What was damaged reaches to the batch that comes.
+    #[inline]
+    pub(super) fn pass_damage(&mut self, base_offset: i64) {
+        if let Some(from) = self.damaged_from.take() {
+            self.unreadable = Some((from, base_offset.saturating_sub(1)));
+        }
     }
 
     /// A broker that replays from scratch does not read what lies below the log start.
@@ -196,20 +231,19 @@ impl<'a> Comparison<'a> {
         last_offset < self.log_start_offset
     }
 
-    /// An entry of these offsets has been taken in.
+    /// An entry of these offsets has been taken in. A row that ends in it and is not that of its
+    /// marker is told of when the next entry comes: where the last offset is damaged this one may
+    /// seem to reach over markers behind it.
     #[inline]
     fn taken(&mut self, event: TxnEvent, base_offset: i64, last_offset: i64) {
         self.end = self.end.max(last_offset.wrapping_add(1));
-        if let Some(from) = self.damaged_from.take() {
-            self.unreadable = Some((from, base_offset.saturating_sub(1)));
-        }
-        if event != TxnEvent::Nothing || self.has_index_row_below(last_offset.wrapping_add(1)) {
-            self.compare(event, base_offset, last_offset);
+        self.pass_damage(base_offset);
+        if event != TxnEvent::Nothing {
+            self.compare(event, last_offset);
         }
     }
 
-    fn compare(&mut self, event: TxnEvent, base_offset: i64, last_offset: i64) {
-        self.index_rows_below(base_offset, None);
+    fn compare(&mut self, event: TxnEvent, last_offset: i64) {
         let mut marker = None;
         if let (TxnEvent::Ended | TxnEvent::EmptyTransaction, Some(ended)) =
             (event, self.fold.ended())
@@ -238,7 +272,8 @@ impl<'a> Comparison<'a> {
                 self.aborted_in_log(in_log, is_told, may_have_ended);
             }
         }
-        self.index_rows_below(last_offset.wrapping_add(1), marker.as_ref());
+        let at_its_end = marker.as_ref().map_or(AtItsEnd::Refused, AtItsEnd::Marker);
+        self.index_rows_below(last_offset.wrapping_add(1), at_its_end);
     }
 
     /// An aborted transaction ends here: its row should be the next of the index.
@@ -287,6 +322,11 @@ impl<'a> Comparison<'a> {
         let differs = in_index.row.last_stable_offset != in_log.row.last_stable_offset;
         differs.then(|| RowPair {
             segment: self.segment.index,
+            has_offset_index: self
+                .dir
+                .segments
+                .get(self.segment.index)
+                .is_some_and(|it| it.offset_index.is_some()),
             file: self.segment.file.clone(),
             position: in_index.position,
             in_index: in_index.row,
@@ -298,54 +338,6 @@ impl<'a> Comparison<'a> {
     fn has_index_row_below(&self, offset: i64) -> bool {
         let next = self.segment.rows.get(self.segment.next);
         next.is_some_and(|it| it.row.last_offset < offset)
-    }
-
-    /// The rows of the index with a last offset below `offset` that no aborted transaction of the
-    /// log has taken. `marker` is the one that lies there.
-    #[inline]
-    pub(super) fn index_rows_below(&mut self, offset: i64, marker: Option<&TxnMarker>) {
-        while let Some(row) = self.segment.rows.get(self.segment.next)
-            && row.row.last_offset < offset
-        {
-            let row = *row;
-            self.segment.next += 1;
-            self.surplus(row, marker);
-        }
-    }
-
-    fn surplus(&mut self, in_index: IndexRow, marker: Option<&TxnMarker>) {
-        let AbortedTxnRow {
-            producer_id,
-            first_offset,
-            last_offset,
-            ..
-        } = in_index.row;
-        let is_its_marker = marker.is_some_and(|it| {
-            it.is_abort() && it.producer_id == producer_id && it.offset == last_offset
-        });
-        let first_base = self.dir.segments.first().map_or(0, |it| it.base_offset);
-        let cannot_be_read = self
-            .unreadable
-            .is_some_and(|(from, to)| (from..=to).contains(&last_offset));
-        let (finding, reason) = if cannot_be_read {
-            (None, "its marker cannot be read")
-        } else if is_its_marker && first_offset < first_base {
-            (None, "its records lie below the log start")
-        } else if is_its_marker {
-            (None, "its records are compacted away")
-        } else if last_offset >= self.end {
-            (Some(SURPLUS), "its marker would lie behind the log end")
-        } else {
-            // Decided when its offsets have been looked at.
-            (None, "its marker is not in the log")
-        };
-        self.segment.found.push(Found {
-            in_index: Some(in_index),
-            finding,
-            reason: Some(reason),
-            has_unreadable_marker: cannot_be_read,
-            ..Found::default()
-        });
     }
 
     /// A broker writes a marker to the log and its row to the index a moment later, so one of them

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::segment::{Found, Part};
+use super::segment::{AtFirst, Found, Part};
 use crate::format::control_record::{ControlRecordType, EndTransactionMarker};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::batches::Entry;
@@ -20,7 +20,7 @@ struct Disputed {
     first_offset: i64,
     /// Offset of the marker, or the first offset that both sides take for aborted.
     end_offset: i64,
-    /// Only the index has it.
+    /// Only the index has them.
     is_surplus: bool,
     /// Of a surplus row: batches whose marker is still to come.
     undecided: Vec<Part>,
@@ -38,6 +38,10 @@ impl Disputed {
             (None, Some(log)) => (log, log.last_offset, false),
             (Some(index), Some(log)) if index.first_offset > log.first_offset => {
                 (log, index.first_offset, false)
+            }
+            // Between the row's first offset and the log's.
+            (Some(index), Some(log)) if index.first_offset < log.first_offset => {
+                (index, log.first_offset - 1, true)
             }
             (Some(index), None) => (index, index.last_offset, true),
             (Some(_), Some(_)) | (None, None) => return None,
@@ -64,19 +68,22 @@ impl Disputed {
             last: header.last_offset(),
             records: u64::try_from(header.records_count()).unwrap_or(0),
         };
-        if part.first < self.first_offset || part.first > self.end_offset {
+        // A consumer holds a row's first offset against the last one of a batch
+        // (`CompletedFetch.consumeAbortedTransactionsUpTo`).
+        if part.last < self.first_offset || part.first > self.end_offset {
             return;
         }
         if let Some(marker) = marker {
             // What an ABORT ends is hidden anyhow.
             let undecided = self.undecided.drain(..);
             if marker.control_type == ControlRecordType::COMMIT {
+                found.has_commit = true;
                 found.hidden.extend(undecided);
             }
         } else if part.records > 0 && !header.attributes().is_control() {
             if self.is_surplus {
                 self.undecided.push(part);
-            } else if part.first < self.end_offset {
+            } else if part.last < self.end_offset {
                 found.exposed.push(part);
             }
         }
@@ -92,18 +99,64 @@ struct Pending {
 }
 
 impl Pending {
-    /// Those that may hold `offset`, which only rises. Mostly one: transactions of a producer do
-    /// not overlap, unless an index says so.
-    fn at(&mut self, offset: i64, disputed: &[Disputed]) -> &[usize] {
+    /// Those that may hold a batch of these offsets, which only rise. Mostly one: transactions of a
+    /// producer do not overlap, unless an index says so.
+    fn at(&mut self, (first, last): (i64, i64), disputed: &[Disputed]) -> &[usize] {
         let get = |at: usize| disputed.get(*self.places.get(at)?);
-        while get(self.from).is_some_and(|it| it.end_offset < offset) {
+        while get(self.from).is_some_and(|it| it.end_offset < first) {
             self.from += 1;
         }
         let mut to = self.from;
-        while get(to).is_some_and(|it| it.first_offset <= offset) {
+        while get(to).is_some_and(|it| it.first_offset <= last) {
             to += 1;
         }
         self.places.get(self.from..to).unwrap_or_default()
+    }
+}
+
+/// The first offsets of rows, as they come by.
+struct FirstOffsets {
+    /// The offset, its producer, and the place in the list of what was found; by offset.
+    rows: Vec<(i64, i64, usize)>,
+    next: usize,
+}
+
+impl FirstOffsets {
+    /// Of what lies in an index, by first offset. What begins below the log start may have been
+    /// forgotten since.
+    fn of(disputed: &[Disputed], log_start_offset: i64) -> Self {
+        let in_index = disputed
+            .iter()
+            .filter(|it| it.is_surplus && it.first_offset >= log_start_offset);
+        Self {
+            rows: in_index
+                .map(|it| (it.first_offset, it.producer_id, it.found))
+                .collect(),
+            next: 0,
+        }
+    }
+
+    /// Notes the batch in each row that begins in it.
+    fn pass(&mut self, header: &RecordBatchHeader, found: &mut [Found]) {
+        while let Some((first_offset, producer_id, place)) = self.rows.get(self.next).copied()
+            && first_offset <= header.last_offset()
+        {
+            self.next += 1;
+            if first_offset < header.base_offset() {
+                continue;
+            }
+            let attributes = header.attributes();
+            let is_own = header.producer_id() == producer_id
+                && attributes.is_transactional()
+                && !attributes.is_control();
+            if let Some(found) = found.get_mut(place) {
+                found.at_first = Some(if is_own {
+                    AtFirst::OwnData
+                } else {
+                    AtFirst::Other
+                });
+            }
+        }
     }
 }
 
@@ -135,6 +188,7 @@ pub(super) fn look_up_disputed(
         let pending = by_producer.entry(it.producer_id).or_default();
         pending.places.push(place);
     }
+    let mut first_offsets = FirstOffsets::of(&disputed, log_start_offset);
     let first = dir
         .segments
         .partition_point(|segment| segment.base_offset <= from)
@@ -147,12 +201,15 @@ pub(super) fn look_up_disputed(
         if header.base_offset() > to {
             return Ok(ControlFlow::Break(()));
         }
+        if header.last_offset() < log_start_offset {
+            return Ok(ControlFlow::Continue(()));
+        }
+        first_offsets.pass(header, found);
         if header.attributes().is_transactional()
-            && header.last_offset() >= log_start_offset
             && let Some(pending) = by_producer.get_mut(&header.producer_id())
         {
             let marker = batch.marker()?;
-            for place in pending.at(header.base_offset(), &disputed) {
+            for place in pending.at((header.base_offset(), header.last_offset()), &disputed) {
                 if let Some(disputed) = disputed.get_mut(*place)
                     && let Some(found) = found.get_mut(disputed.found)
                 {

@@ -1,10 +1,11 @@
 //! The rows of a segment, once its index has been compared with the log: what each difference shows
 //! or hides, and which of them are wanted.
 
-use super::comparison::{Comparison, MISSING, STARTS_LATE, SURPLUS};
+use super::comparison::{Comparison, MISSING, STABLE_OFFSET, STARTS_LATE, SURPLUS};
 use super::disputed::look_up_disputed;
-use super::row::AbortedRow;
-use super::segment::{Found, Part};
+use super::row::{AbortedRow, MARKER_GONE};
+use super::segment::{AtFirst, Found, Part};
+use super::unmatched::AtItsEnd;
 use super::{AbortedOptions, RangeRule};
 use crate::log::Error;
 
@@ -18,7 +19,7 @@ impl<'a> Comparison<'a> {
         limit: i64,
         emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.index_rows_below(limit, None);
+        self.index_rows_below(limit, AtItsEnd::SegmentEnd);
         let mut found = std::mem::take(&mut self.segment.found);
         let log_start_offset = self.log_start_offset;
         look_up_disputed(
@@ -38,10 +39,13 @@ impl<'a> Comparison<'a> {
                 found.finding = None;
                 found.reason = is_missing.then_some("its records lie below the log start");
             }
-            if !found.hidden.is_empty() {
-                found.finding = Some(SURPLUS);
-                found.reason = Some("consumers do not see records that were not rolled back");
+            if found.finding == Some(STARTS_LATE) && found.exposed.is_empty() {
+                found.reason = Some(
+                    "it begins inside a batch, or behind empty ones: the Java consumer shows none \
+                     of what was rolled back",
+                );
             }
+            decide_surplus(found);
             self.hand_out(found, emit)?;
         }
         let defects = [
@@ -87,6 +91,7 @@ impl<'a> Comparison<'a> {
             Some(MISSING) => self.summary.missing += 1,
             Some(SURPLUS) => self.summary.surplus += 1,
             Some(STARTS_LATE) => self.summary.starts_late += 1,
+            Some(STABLE_OFFSET) => self.summary.hiding_others += 1,
             Some(_) | None => {}
         }
         if !self.wants(found) {
@@ -146,8 +151,8 @@ impl<'a> Comparison<'a> {
             log_last_stable_offset: in_log.map(|it| it.row.last_stable_offset),
             file: self.segment.file.clone(),
             position: found.in_index.map(|it| it.position),
-            batches: in_log.map_or(0, |it| it.batches),
-            records: in_log.map_or(0, |it| it.records),
+            batches: in_log.map_or(found.rolled_back.len() as u64, |it| it.batches),
+            records: in_log.map_or_else(|| records(&found.rolled_back), |it| it.records),
             size_in_bytes: in_log.map_or(0, |it| it.size_in_bytes),
             start_timestamp: in_log.and_then(|it| it.start_timestamp),
             end_timestamp: in_log.and_then(|it| it.end_timestamp),
@@ -158,5 +163,27 @@ impl<'a> Comparison<'a> {
             hidden_offsets: ranges(&found.hidden),
             hidden_records: records(&found.hidden),
         }
+    }
+}
+
+/// Whether a row has more than the log bears out, now that its offsets have been looked at.
+fn decide_surplus(found: &mut Found) {
+    let begins_wrong = match (found.in_log, found.at_first) {
+        // The log has the batch, and its transaction does not begin with it.
+        (Some(_), Some(_)) | (None, Some(AtFirst::Other)) => true,
+        (None, Some(AtFirst::OwnData)) | (_, None) => false,
+    };
+    if found.marker_is_gone && !begins_wrong && !found.has_commit {
+        // What it hides was rolled back: nobody but the row knows.
+        if !found.hidden.is_empty() {
+            found.rolled_back = std::mem::take(&mut found.hidden);
+            found.reason = Some(MARKER_GONE);
+        }
+    } else if !found.hidden.is_empty() {
+        found.finding = Some(SURPLUS);
+        found.reason = Some("consumers do not see records that were not rolled back");
+    } else if begins_wrong && found.finding.is_none() {
+        found.finding = Some(SURPLUS);
+        found.reason = Some("no transaction of its producer begins at its first offset");
     }
 }

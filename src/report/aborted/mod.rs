@@ -9,7 +9,9 @@ mod handing_out;
 mod invisible;
 mod row;
 mod segment;
+mod stable_offsets;
 mod statistics;
+mod unmatched;
 
 use super::partition_state::{StateOptions, log_start_offset};
 use super::transactions::BehindHoles;
@@ -69,6 +71,8 @@ pub struct AbortedSummary {
     pub surplus: u64,
     /// Rows whose first offset is too high.
     pub starts_late: u64,
+    /// Rows whose last stable offset hides the rows behind them.
+    pub hiding_others: u64,
     /// Rows cut short, or of a version Kafka does not read.
     pub broken: u64,
     /// Records that were rolled back and are shown.
@@ -87,7 +91,7 @@ impl AbortedSummary {
     /// Whether the indexes differ from the log in a way that consumers see, or may come to see.
     #[must_use]
     pub fn disagrees(&self) -> bool {
-        self.missing + self.surplus + self.starts_late + self.broken > 0
+        self.missing + self.surplus + self.starts_late + self.hiding_others + self.broken > 0
     }
 }
 

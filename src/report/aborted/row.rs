@@ -2,6 +2,13 @@
 
 use serde::Serialize;
 
+/// The reason of a row at the end of an index that reaches further than the log.
+pub(super) const BEHIND_END: &str = "its marker would lie behind the log end";
+
+/// The reason of a row that is right and that nothing but itself bears out.
+pub(super) const MARKER_GONE: &str = "its marker was cleaned away, and the row alone says that it \
+                                      was rolled back: an index that is made anew shows its records";
+
 /// An aborted transaction, in the log, in an index, or in both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -33,7 +40,7 @@ pub struct AbortedRow<'a> {
     pub file: String,
     /// Byte position of the row in it.
     pub position: Option<u64>,
-    /// Data batches in the log.
+    /// Data batches of the transaction in the log.
     pub batches: u64,
     /// Data records in the log, by the batch headers.
     pub records: u64,
@@ -44,7 +51,8 @@ pub struct AbortedRow<'a> {
     /// Time of the marker, in milliseconds.
     pub end_timestamp: Option<i64>,
     /// What is wrong: `txnindex-entry-missing`, `txnindex-entry-surplus`,
-    /// `txnindex-entry-starts-late`, `txnindex-entry-torn` or `txnindex-entry-unreadable`.
+    /// `txnindex-entry-starts-late`, `txnindex-entry-torn`, `txnindex-entry-unreadable` or
+    /// `txnindex-stable-offset`.
     pub finding: Option<&'static str>,
     /// Why a row that is on one side only is so; or what is wrong with it.
     pub reason: Option<&'static str>,
@@ -56,4 +64,19 @@ pub struct AbortedRow<'a> {
     pub hidden_offsets: Vec<(i64, i64)>,
     /// Records in them, by the batch headers.
     pub hidden_records: u64,
+}
+
+impl AbortedRow<'_> {
+    /// Whether the log may have lost what the index kept.
+    #[must_use]
+    pub fn ends_behind_log(&self) -> bool {
+        self.reason == Some(BEHIND_END)
+    }
+
+    /// Whether the row alone says that its records were rolled back: the marker is not in the log,
+    /// and so a rebuilt index lacks the row.
+    #[must_use]
+    pub fn has_lost_marker(&self) -> bool {
+        self.reason == Some(MARKER_GONE)
+    }
 }

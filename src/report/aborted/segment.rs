@@ -38,8 +38,25 @@ pub(super) struct Found {
     pub(super) reason: Option<&'static str>,
     /// The log may agree: where the marker would be it cannot be read.
     pub(super) has_unreadable_marker: bool,
+    /// Where the marker would be there is no batch, or one that the cleaner has emptied.
+    pub(super) marker_is_gone: bool,
+    /// A COMMIT of the producer lies in the row's offsets.
+    pub(super) has_commit: bool,
+    /// The batch at the row's first offset, if there is one.
+    pub(super) at_first: Option<AtFirst>,
     pub(super) exposed: Vec<Part>,
     pub(super) hidden: Vec<Part>,
+    /// Data of which the row alone says that it was rolled back.
+    pub(super) rolled_back: Vec<Part>,
+}
+
+/// The batch at the first offset of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtFirst {
+    /// Transactional data of its producer.
+    OwnData,
+    /// Something else.
+    Other,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -40,6 +40,8 @@ pub struct AbortedStatistics {
     pub surplus: u64,
     /// Rows whose first offset is too high.
     pub starts_late: u64,
+    /// Rows whose last stable offset hides the rows behind them.
+    pub hiding_others: u64,
     /// Rows cut short, or of a version Kafka does not read.
     pub broken: u64,
     /// Records in aborted transactions.
@@ -97,6 +99,7 @@ pub fn aborted_statistics(
         missing: summary.missing,
         surplus: summary.surplus,
         starts_late: summary.starts_late,
+        hiding_others: summary.hiding_others,
         broken: summary.broken,
         records: summary.records,
         exposed_records: summary.exposed_records,

@@ -7,6 +7,8 @@ pub(super) struct Holes {
     pub(super) count: u64,
     /// The offset of the newest hole, if it is a single one.
     newest_single: Option<i64>,
+    /// How many there were when the newest one came by that is no single offset.
+    count_at_wide: u64,
     /// The offset that was expected where the newest damage begins.
     damaged_from: Option<i64>,
 }
@@ -19,6 +21,9 @@ impl Holes {
         {
             self.count += 1;
             self.newest_single = (base_offset - 1 == next).then_some(next);
+            if self.newest_single.is_none() {
+                self.count_at_wide = self.count;
+            }
         }
         self.next_offset = Some(last_offset.wrapping_add(1));
     }
@@ -27,6 +32,7 @@ impl Holes {
     pub(super) fn damage(&mut self) {
         self.count += 1;
         self.newest_single = None;
+        self.count_at_wide = self.count;
         self.damaged_from = self.next_offset.take().or(self.damaged_from);
     }
 
@@ -38,6 +44,11 @@ impl Holes {
     /// Whether there is damage behind an offset.
     pub(super) fn is_damaged_behind(&self, offset: i64) -> bool {
         self.damaged_from.is_some_and(|from| from > offset)
+    }
+
+    /// Whether there are holes since `seen` had been passed, each of one offset.
+    pub(super) fn has_singles_since(&self, seen: u64) -> bool {
+        self.count > seen && self.count_at_wide <= seen
     }
 
     /// The one offset that is missing since `seen` holes had been passed, if it is just one.

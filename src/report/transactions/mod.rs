@@ -44,6 +44,13 @@ pub(super) fn is_unreadable_marker(header: &RecordBatchHeader) -> bool {
     attributes.is_control() && attributes.is_transactional() && header.records_count() > 0
 }
 
+/// Whether it is a marker that the cleaner has left without its record.
+#[inline]
+pub(super) fn is_emptied_marker(header: &RecordBatchHeader) -> bool {
+    let attributes = header.attributes();
+    attributes.is_control() && attributes.is_transactional() && header.records_count() == 0
+}
+
 /// Offset of the last record of an entry; `None` in damage.
 #[inline]
 pub(super) fn last_offset(entry: &Entry<'_>) -> Option<i64> {
@@ -118,6 +125,8 @@ struct Slot {
     holes_seen: u64,
     /// Behind it there was a marker that could not be read.
     has_unreadable_marker: bool,
+    /// Behind it there was an ABORT, of which only the transaction index knows: its offset.
+    lost_marker: Option<i64>,
 }
 
 impl TransactionFold {
@@ -277,6 +286,21 @@ impl TransactionFold {
         }
     }
 
+    /// A row of the transaction index ends here, where no batch is: the marker is gone, and what
+    /// the producer writes next is another transaction.
+    pub(super) fn note_lost_marker(&mut self, row: AbortedTxnRow) {
+        let Some(slot) = self.known_slot(row.producer_id).filter(|it| it.is_open) else {
+            return;
+        };
+        let txn = &slot.transaction;
+        let before = txn.missing_markers.last().map(|it| it.offset);
+        let begins = before.unwrap_or(txn.first_offset);
+        let ends = txn.last_offset.unwrap_or(txn.first_offset);
+        if (begins..=ends).contains(&row.first_offset) && row.last_offset > ends {
+            slot.lost_marker = Some(row.last_offset);
+        }
+    }
+
     /// The slot of a producer, if it has one.
     fn known_slot(&mut self, producer_id: i64) -> Option<&mut Slot> {
         let number = self.manager.producer_number(producer_id)?;
@@ -317,11 +341,13 @@ impl TransactionFold {
         };
         if slot.is_open {
             let txn = &mut slot.transaction;
-            let is_certain =
-                txn.last_producer_epoch != header.producer_epoch() || slot.has_unreadable_marker;
-            let missing_offset = holes.single_since(slot.holes_seen);
+            let lost_marker = slot.lost_marker.take();
+            let is_certain = txn.last_producer_epoch != header.producer_epoch()
+                || slot.has_unreadable_marker
+                || lost_marker.is_some();
+            let missing_offset = lost_marker.or_else(|| holes.single_since(slot.holes_seen));
             let last_before = txn.last_offset.unwrap_or(txn.first_offset);
-            if (is_certain || missing_offset.is_some())
+            if (is_certain || holes.has_singles_since(slot.holes_seen))
                 && txn.missing_markers.len() < MAX_MISSING_MARKERS
             {
                 let before = txn.missing_markers.last().map(|it| it.offset);
@@ -331,6 +357,7 @@ impl TransactionFold {
                     offset: header.base_offset(),
                     missing_offset,
                     is_certain,
+                    is_in_index: lost_marker.is_some(),
                     is_behind_damage: holes.is_damaged_behind(last_before),
                     totals_before: txn.totals(),
                 });
@@ -378,6 +405,7 @@ impl TransactionFold {
             repeats_previous: slot.last_marker == Some(this),
         };
         slot.last_marker = Some(this);
+        slot.lost_marker = None;
         slot.transaction.may_have_ended = std::mem::take(&mut slot.has_unreadable_marker);
         let was_open = std::mem::take(&mut slot.is_open);
         let event = match (&recovered, was_open) {

@@ -65,8 +65,10 @@ pub struct MissingMarker {
     /// The offset the marker had, if there is exactly one that is not there.
     pub missing_offset: Option<i64>,
     /// The epoch changes, which happens only between transactions, or a marker is there that cannot
-    /// be read; else there is only the hole.
+    /// be read, or the transaction index has it; else there is only the hole.
     pub is_certain: bool,
+    /// The transaction index has it: it was an ABORT.
+    pub is_in_index: bool,
     /// Bytes that cannot be read lie in between: the marker may be in them.
     pub is_behind_damage: bool,
     /// First and last offset of the data that the marker decided on.

@@ -215,6 +215,8 @@ impl From<&MissingMarker> for TxnFinding {
     fn from(missing: &MissingMarker) -> Self {
         let (certainty, reason) = if missing.is_certain && missing.is_behind_damage {
             ("certain", BEHIND_DAMAGE)
+        } else if missing.is_in_index {
+            ("certain", "an ABORT that the transaction index has")
         } else if missing.is_certain {
             ("certain", "epoch changes inside an open transaction")
         } else {

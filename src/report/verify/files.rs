@@ -295,6 +295,7 @@ fn check_segment_files(
             start,
             segment: index,
             base_offset: segment.base_offset,
+            has_offset_index: segment.offset_index.is_some(),
             file: &kind.to_string(),
             file_size: 0,
         };

@@ -234,6 +234,20 @@ pub struct Finding {
     pub other_offset: Option<i64>,
     /// How many of this kind the finding stands for, if more than one.
     pub count: Option<u64>,
+    /// What `recover` warns of for it.
+    #[serde(skip)]
+    pub start_warning: Option<StartWarning>,
+}
+
+/// What a start, or what comes after it, costs for something that is there now: a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartWarning {
+    /// The sentence.
+    pub text: String,
+    /// Whether it is so after a clean start.
+    pub clean: bool,
+    /// Whether it is so after an unclean one.
+    pub unclean: bool,
 }
 
 impl Finding {

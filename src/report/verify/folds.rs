@@ -13,7 +13,7 @@ use crate::log::Error;
 use crate::log::batches::{Batch, Entry};
 use crate::log::partition_walk::SegmentAt;
 use crate::report::aborted::Comparison;
-use crate::report::gaps::{self, GapClass, GapFold};
+use crate::report::gaps::{self, GapClass, GapFold, GapKind};
 use crate::report::transactions::TxnEvent;
 
 /// What must see the batches in order.
@@ -99,6 +99,12 @@ impl Folds<'_> {
     /// Whether the log lacks offsets up to here.
     fn has_holes(&self) -> bool {
         self.had_hole || self.compaction.is_seen() || self.gap_findings.iter().any(is_hole)
+    }
+
+    /// Whether a batch seems to repeat another one, which may be damage in either.
+    pub(super) fn has_repeats(&self) -> bool {
+        let mut kinds = self.gap_findings.iter().map(|it| it.kind);
+        kinds.any(|it| matches!(it, GapKind::Repeated | GapKind::EpochRegression))
     }
 
     /// What was found of gaps since the last time.

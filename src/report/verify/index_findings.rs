@@ -1,6 +1,6 @@
 //! What is said of an index that does not fit its segment.
 
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, Severity, StartWarning};
 use super::kind::Kind;
 use super::start::Start;
 use crate::format::file_name::LogFileKind;
@@ -51,6 +51,8 @@ pub(super) struct IndexContext<'c> {
     pub(super) start: &'c Start,
     pub(super) segment: usize,
     pub(super) base_offset: i64,
+    /// Whether there is an `.index` beside it.
+    pub(super) has_offset_index: bool,
     pub(super) file: &'c str,
     pub(super) file_size: u64,
 }
@@ -82,6 +84,46 @@ impl IndexContext<'_> {
         }
     }
 
+    /// Says of the time index of a closed segment what retention makes of it: it goes by the last
+    /// entry of the file, zeros included, and looks no further
+    /// (`LogSegment.largestTimestamp`, `TimeIndex.lastEntryFromIndexFile`).
+    pub(super) fn tell_retention(&self, last: i64, largest: i64, found: &mut [Finding]) {
+        if self.start.is_last(self.segment) || last == largest || !self.has_offset_index {
+            return;
+        }
+        let goes_by = if last < 0 {
+            "the file's mtime".to_owned()
+        } else {
+            format!("its last entry, {last} ms")
+        };
+        let so = if last < 0 {
+            String::new()
+        } else if last < largest {
+            format!(
+                ": the segment has timestamps up to {largest} ms and is deleted too early, with \
+                 all before it, where retention.ms is set"
+            )
+        } else {
+            format!(": the segment has timestamps up to {largest} ms and is kept longer")
+        };
+        let file = self.file;
+        for finding in found {
+            let action = &finding.broker_action;
+            finding.broker_action = format!("{action}; retention by time goes by {goes_by}{so}");
+            if (0..largest).contains(&last) {
+                finding.start_warning = Some(StartWarning {
+                    text: format!(
+                        "{file} ends with {last} ms, and the segment has timestamps up to \
+                         {largest} ms: retention by time deletes it too early, with all before \
+                         it; kseg rebuild --only timeindex makes it anew"
+                    ),
+                    clean: true,
+                    unclean: !self.start.recovers(self.segment),
+                });
+            }
+        }
+    }
+
     fn damaged(
         &self,
         defect: &Defect,
@@ -100,9 +142,12 @@ impl IndexContext<'_> {
             ),
             "size-not-a-multiple" => format!(
                 "no start looks at the size, which is trimmed when the segment is closed; {}",
-                self.start.index(self.segment)
+                self.start.index(self.segment, self.has_offset_index)
             ),
-            _ => self.start.index(self.segment).to_owned(),
+            _ => self
+                .start
+                .index(self.segment, self.has_offset_index)
+                .to_owned(),
         };
         // A broker that truncates leaves the bytes of the entries in an open index
         // (`AbstractIndex.truncateToEntries`): where its own end only it knows.
@@ -143,8 +188,8 @@ impl IndexContext<'_> {
                           segment is closed or rolled";
             (Severity::Notable, action)
         } else {
-            let action = "reads the zeros as entries, which does no harm; an unclean start that \
-                          recovers the segment rebuilds the index";
+            let action = "reads the zeros as entries; an unclean start that recovers the segment \
+                          rebuilds the index";
             // A load that ended in the middle of recovery leaves it so, whatever recovery point is
             // written after it.
             (self.start.severity_anywhere(), action)
@@ -177,7 +222,8 @@ impl IndexContext<'_> {
 
     /// The segment has data and the index is not there.
     pub(super) fn missing(&self, kind: &LogFileKind) -> Finding {
-        let action = if let LogFileKind::TimeIndex(_) = kind {
+        let is_time_index = matches!(kind, LogFileKind::TimeIndex(_));
+        let action = if is_time_index && self.has_offset_index {
             "makes an empty one; it stays empty unless the segment is recovered, and retention by \
              time goes by the file's mtime"
         } else {

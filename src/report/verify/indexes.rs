@@ -80,6 +80,12 @@ impl<'a> OffsetIndexCheck<'a> {
                 ));
             }
         }
+        // The first batch of a segment gets none (`LogSegment.append`).
+        let begins_with_zeros = matches!(rows, [first, _, ..]
+            if first.relative_offset() == 0 && first.position() == 0);
+        if begins_with_zeros {
+            return Some(first_entry_zero());
+        }
         zero_entry(&self.rows)
     }
 
@@ -261,6 +267,10 @@ impl<'a> TimeIndexCheck<'a> {
             let is_end = self.next_offset == batch.last_offset && !self.has_legacy;
             // Magic 0 has no timestamps, and brokers index the time of the append.
             let is_untimed = self.has_legacy && self.max_timestamp == NO_TIMESTAMP;
+            let is_zero = timestamp == 0 && self.next_offset == self.base_offset;
+            if entry == 0 && is_zero && self.max_timestamp != 0 {
+                self.defect.get_or_insert(first_entry_zero());
+            }
             let is_right = if is_untimed {
                 true
             } else if is_end {
@@ -305,11 +315,18 @@ impl<'a> TimeIndexCheck<'a> {
                 last.to_string(),
             ));
         }
-        if last.is_none() && is_closed && self.max_timestamp != NO_TIMESTAMP {
+        let kafkas_last = self.rows.slots().last().map(TimeIndexEntry::timestamp);
+        if kafkas_last.is_none() && is_closed && self.max_timestamp != NO_TIMESTAMP {
             found.push(context.time_index_empty());
         }
         let defects = self.defect.into_iter().chain(self.ragged);
+        let from = found.len();
         context.tell(&self.rows, false, defects, found);
+        if let (Some(last), Some(found), false) =
+            (kafkas_last, found.get_mut(from..), self.has_legacy)
+        {
+            context.tell_retention(last, self.max_timestamp, found);
+        }
     }
 }
 
@@ -323,6 +340,15 @@ fn ragged<E: IndexEntry>(rows: &IndexRows<'_, E>) -> Option<Defect> {
             format!("{size} bytes behind the last entry"),
         )
     })
+}
+
+fn first_entry_zero() -> Defect {
+    Defect::new(
+        "entry-zero",
+        0,
+        "an entry".to_owned(),
+        "zeros, with entries behind them".to_owned(),
+    )
 }
 
 /// Whole entries behind a zero one.

@@ -150,7 +150,9 @@ pub fn verify_partition<E: From<Error>>(
             return Ok(());
         };
         match settled.settle(finding)? {
-            Some(finding) if missing.is_news(&finding) => tell(finding),
+            Some(finding) if missing.is_news(&finding) => {
+                tell(warning_where_recovered(finding, recovers))
+            }
             Some(_) | None => Ok(()),
         }
     };
@@ -183,6 +185,16 @@ fn threads_for(dir: &PartitionDir) -> usize {
         return 1;
     }
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Only recovery makes the index anew that has a lost marker.
+fn warning_where_recovered(finding: Finding, recovers: impl Fn(i64) -> bool) -> Finding {
+    let is_marker = finding.kind == Kind::MarkerProbablyCleaned;
+    let is_kept = !is_marker || finding.missing_offset.is_some_and(recovers);
+    Finding {
+        start_warning: finding.start_warning.filter(|_| is_kept),
+        ..finding
+    }
 }
 
 /// The offsets that have been told as missing: several files may tell of the same.

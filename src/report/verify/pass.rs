@@ -250,6 +250,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 .as_ref()
                 .map(|file| TimeIndexCheck::new(base, &file.bytes)),
             outside: (None, 0),
+            last_offset: base - 1,
         };
         self.batches(&opened, &mut walk, folds)?;
         if index + 1 == dir.segments.len() {
@@ -296,6 +297,11 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             start: &self.start,
             segment,
             base_offset,
+            has_offset_index: self
+                .dir
+                .segments
+                .get(segment)
+                .is_some_and(|it| it.offset_index.is_some()),
             file,
             file_size: bytes.len() as u64,
         }
@@ -374,10 +380,10 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                 batches = 0;
                 self.hand_over(folds)?;
             } else if !folds.found.is_empty() || !folds.gap_findings.is_empty() {
-                // What is damaged before it is told first.
-                if folds.found.iter().any(Damaged::may_explain) {
-                    self.out.submit(stretch(from, position));
-                    from = from.max(position);
+                // What is damaged up to here is told first.
+                if folds.found.iter().any(Damaged::may_explain) || folds.has_repeats() {
+                    self.out.submit(stretch(from, walk.position()));
+                    from = from.max(walk.position());
                 }
                 self.hand_over(folds)?;
             }

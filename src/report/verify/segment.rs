@@ -3,6 +3,7 @@
 use super::finding::{Finding, Severity};
 use super::indexes::{Indexed, OffsetIndexCheck, TimeIndexCheck};
 use super::kind::Kind;
+use super::start::not_loaded;
 use crate::format::NO_TIMESTAMP;
 use crate::log::batches::{Batch, Entry};
 
@@ -14,6 +15,8 @@ pub(super) struct SegmentWalk<'a> {
     pub(super) times: Option<TimeIndexCheck<'a>>,
     /// The first batch outside the segment's offsets, and how many there are.
     pub(super) outside: (Option<Outside>, u64),
+    /// The last offset of the batch before.
+    pub(super) last_offset: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -55,8 +58,8 @@ impl SegmentWalk<'_> {
 
     #[inline]
     fn indexed(&mut self, indexed: Indexed, base_offset: i64) {
-        let relative = indexed.last_offset.wrapping_sub(self.base);
-        if base_offset < self.base || !(0..=i64::from(i32::MAX)).contains(&relative) {
+        self.last_offset = indexed.last_offset;
+        if base_offset < self.base || !self.fits(indexed.last_offset) {
             self.outside.1 += 1;
             self.outside.0.get_or_insert(Outside {
                 position: indexed.position,
@@ -72,6 +75,12 @@ impl SegmentWalk<'_> {
         }
     }
 
+    /// Whether an index entry can name an offset (`LogSegment.canConvertToRelativeOffset`).
+    #[inline]
+    fn fits(&self, offset: i64) -> bool {
+        (0..=i64::from(i32::MAX)).contains(&offset.wrapping_sub(self.base))
+    }
+
     pub(super) fn tell_outside(&self, file: &str, found: &mut Vec<Finding>) {
         let (Some(outside), count) = self.outside else {
             return;
@@ -80,11 +89,22 @@ impl SegmentWalk<'_> {
         let base = self.base;
         let (kind, expected, action) = if is_below {
             let action =
-                "no start looks at it; an unclean one that recovers the segment fails on it";
+                "no start looks at it; an unclean one that recovers the segment fails on it"
+                    .to_owned();
             (Kind::OffsetBelowBase, format!("from {base} on"), action)
         } else {
-            let action = "an unclean start, or one without .index, splits the segment at such \
-                          batches; a clean one does not look";
+            let action = if self.fits(self.last_offset) {
+                // `LogSegments.splitOverflowedSegment` looks at the last batch.
+                format!(
+                    "an unclean start that recovers the segment, or one without .index, cannot \
+                     split it, for its last batch is not too far: {}; a clean one does not look",
+                    not_loaded(Some("IllegalArgumentException"))
+                )
+            } else {
+                "an unclean start, or one without .index, splits the segment at such batches; a \
+                 clean one does not look"
+                    .to_owned()
+            };
             let largest = base.saturating_add(i64::from(i32::MAX));
             (Kind::OffsetOverflow, format!("at most {largest}"), action)
         };
@@ -99,7 +119,7 @@ impl SegmentWalk<'_> {
             expected: Some(expected),
             found: Some(offset.to_string()),
             count: Some(count),
-            broker_action: action.to_owned(),
+            broker_action: action,
             ..Finding::new(
                 Severity::Corrupt,
                 kind,

@@ -39,6 +39,7 @@ impl Compaction {
         let places = self.places;
         let s = if places == 1 { "" } else { "s" };
         let offsets = self.offsets;
+        let offset_s = if offsets == 1 { "" } else { "s" };
         self.is_seen().then(|| Finding {
             first_offset: self.first,
             last_offset: self.last,
@@ -47,7 +48,7 @@ impl Compaction {
             ..Finding::new(
                 Severity::Notable,
                 Kind::Compacted,
-                format!("{offsets} offsets without records in {places} place{s}"),
+                format!("{offsets} offset{offset_s} without records in {places} place{s}"),
             )
         })
     }

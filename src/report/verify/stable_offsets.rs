@@ -45,7 +45,10 @@ impl StableOffsetCheck {
                 Severity::Notable
             };
             found.push(Finding {
-                broker_action: self.start.index(pair.segment).to_owned(),
+                broker_action: self
+                    .start
+                    .index(pair.segment, pair.has_offset_index)
+                    .to_owned(),
                 ..of_pair(&pair, severity, format!("the log gives {in_log}"))
             });
         } else if self.waiting.len() < MAX_WAITING {
@@ -92,7 +95,7 @@ fn too_high(pair: &RowPair, next: i64, start: &Start) -> Finding {
         "a fetch that ends at or below {} looks at no row behind this one: read_committed \
          consumers may get records that were rolled back; {}",
         pair.in_index.last_stable_offset,
-        start.index(pair.segment)
+        start.index(pair.segment, pair.has_offset_index)
     );
     Finding {
         broker_action: hides,

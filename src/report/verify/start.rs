@@ -95,18 +95,32 @@ impl Start {
                  point {point}"
             );
         }
+        let bytes = in_words(bytes);
         let later = self.segments.saturating_sub(self.first + segment + 1);
         let and = match later {
             0 => String::new(),
             1 => " and deletes the segment behind it".to_owned(),
             many => format!(" and deletes the {many} segments behind it"),
         };
-        format!("{clean}; an unclean one cuts {bytes} bytes off at {position}{and}")
+        format!("{clean}; an unclean one cuts {bytes} off at {position}{and}")
     }
 
-    /// What happens to an index of the segment.
-    pub(super) fn index(&self, segment: usize) -> &'static str {
-        if self.recovers(segment) {
+    /// The same where only zeros lie behind the bytes that are not good, in the last segment.
+    pub(super) fn cut_before_zeros(&self, segment: usize, position: u64, bytes: u64) -> String {
+        let clean = not_loaded(Some("CorruptRecordException"));
+        let unclean = if self.recovers(segment) {
+            format!("an unclean one cuts {} off at {position}", in_words(bytes))
+        } else {
+            "so does an unclean one, below the recovery point".to_owned()
+        };
+        format!("a clean start reads the zeros behind it, and {clean}; {unclean}")
+    }
+
+    /// What happens to an index of the segment, if it has an `.index` or has none.
+    pub(super) fn index(&self, segment: usize, has_offset_index: bool) -> &'static str {
+        if !has_offset_index {
+            "any start recovers the segment, which has no .index, and rebuilds it"
+        } else if self.recovers(segment) {
             "a clean start believes it; an unclean one rebuilds it"
         } else {
             "a clean start believes it, and so does an unclean one: the segment lies below the \
@@ -125,4 +139,12 @@ pub(super) fn not_loaded(uncaught: Option<&str>) -> String {
     let outage = outage(uncaught.is_some());
     let with = uncaught.map_or_else(String::new, |exception| format!(" ({exception})"));
     format!("the partition does not load, and {outage}{with}: all its partitions are down")
+}
+
+/// Bytes in a sentence.
+pub(super) fn in_words(bytes: u64) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        bytes => format!("{bytes} bytes"),
+    }
 }

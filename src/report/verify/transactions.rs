@@ -1,6 +1,6 @@
 //! What `txns` and `aborted` find, as findings of `verify`.
 
-use super::finding::{AbortArguments, Cost, Finding, Severity};
+use super::finding::{AbortArguments, Cost, Finding, Severity, StartWarning};
 use super::kind::Kind;
 use super::start::Start;
 use crate::log::partition_dir::PartitionDir;
@@ -28,7 +28,37 @@ pub(super) fn of_open(row: &TxnRow<'_>, found: &mut Vec<Finding>) {
 
 /// Where a marker seems to be missing inside a transaction that has ended.
 pub(super) fn of_missing_marker(producer: (i64, i16), missing: &MissingMarker) -> Finding {
-    missing_marker(producer.0, Some(producer.1), &TxnFinding::from(missing))
+    let finding = missing_marker(producer.0, Some(producer.1), &TxnFinding::from(missing));
+    if !missing.is_in_index {
+        return finding;
+    }
+    let (first, last) = missing.data_before;
+    Finding {
+        exposed_offsets: Some(vec![missing.data_before]),
+        message: format!(
+            "the ABORT before offset {} was cleaned away: the .txnindex has it, for {first}..{last}",
+            missing.offset
+        ),
+        broker_action: format!(
+            "a clean start keeps the .txnindex, which hides {first}..{last}; an unclean one that \
+             recovers the segment makes it anew without the row, and what was rolled back is shown"
+        ),
+        start_warning: Some(StartWarning {
+            text: format!(
+                "the .txnindex alone says that {first}..{last} of producer {} were rolled back, for \
+                 the marker was cleaned away: recovery makes it anew without the row, and \
+                 read_committed consumers get them",
+                producer.0
+            ),
+            clean: false,
+            unclean: true,
+        }),
+        next_step: Some(
+            "keep the .txnindex: no kseg rebuild, and no unclean start, for this segment"
+                .to_owned(),
+        ),
+        ..finding
+    }
 }
 
 fn open(row: &TxnRow<'_>, class: Option<TransactionClass>, finding: &TxnFinding) -> Finding {
@@ -194,7 +224,7 @@ pub(super) fn of_aborted(
     let kind = Kind::of_name(name);
     // Rows are written after the batch; and of the two files either may lose its tail.
     let may_be_lost = matches!(kind, Kind::TxnindexEntryMissing | Kind::TxnindexEntryTorn)
-        || kind == Kind::TxnindexEntrySurplus && !row.in_log;
+        || kind == Kind::TxnindexEntrySurplus && row.ends_behind_log();
     let severity = if may_be_lost {
         start.severity(segment)
     } else {
@@ -210,7 +240,9 @@ pub(super) fn of_aborted(
         broker_action: if name == "txnindex-entry-unreadable" {
             "the broker stops at any start that reads it".to_owned()
         } else {
-            start.index(segment).to_owned()
+            start
+                .index(segment, has_offset_index(dir, segment))
+                .to_owned()
         },
         next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
         ..of_row(row, severity, kind, format!("{why}{shown}"))
@@ -228,4 +260,9 @@ fn of_row(row: &AbortedRow<'_>, severity: Severity, kind: Kind, message: String)
         last_stable_offset: row.last_stable_offset,
         ..Finding::new(severity, kind, message)
     }
+}
+
+fn has_offset_index(dir: &PartitionDir, segment: usize) -> bool {
+    let segment = dir.segments.get(segment);
+    segment.is_some_and(|it| it.offset_index.is_some())
 }

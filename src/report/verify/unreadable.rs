@@ -1,6 +1,6 @@
 //! Offsets that had been acknowledged and that no consumer gets from these files any more.
 
-use super::finding::Finding;
+use super::finding::{Finding, StartWarning};
 use super::kind::Kind;
 use super::partition::{VerifyOptions, verify_partition};
 use super::swaps::missing_now;
@@ -24,19 +24,29 @@ pub struct Unreadable {
     pub position: Option<u64>,
 }
 
+/// What [`look_before_start`] finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BeforeStart {
+    /// Offsets that are gone already.
+    Unreadable(Unreadable),
+    /// What a start makes worse.
+    Warning(StartWarning),
+}
+
 /// Hands out the offsets from the log start to the checkpointed high watermark, or to the log end
 /// where there is none, that are missing or lie in bytes which cannot be read. What compaction and
 /// retention took is not among them, nor is what the next start brings back: the rules are those
-/// of [`verify_partition`]. Directories that are not in use have none.
+/// of [`verify_partition`]. With them comes what a start makes worse. Directories that are not in
+/// use have none.
 ///
 /// # Errors
 /// If a file cannot be read, or a broker was at work on a directory of which offsets were handed
 /// out.
-pub fn unreadable_offsets(
+pub fn look_before_start(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
     options: &VerifyOptions,
-    mut emit: impl FnMut(Unreadable),
+    mut emit: impl FnMut(BeforeStart),
 ) -> Result<(), Error> {
     if dir
         .status()
@@ -50,6 +60,9 @@ pub fn unreadable_offsets(
     let mut has_any = false;
     let mut missing = None;
     verify_partition::<Error>(dir, checkpoints, options, passed, |finding| {
+        if let Some(warning) = &finding.start_warning {
+            emit(BeforeStart::Warning(warning.clone()));
+        }
         let Some((first, last)) = offsets(finding) else {
             return Ok(());
         };
@@ -68,13 +81,13 @@ pub fn unreadable_offsets(
         };
         for (first_offset, last_offset) in parts {
             has_any = true;
-            emit(Unreadable {
+            emit(BeforeStart::Unreadable(Unreadable {
                 first_offset,
                 last_offset,
                 kind: finding.kind,
                 file: finding.file.clone().filter(|_| finding.position.is_some()),
                 position: finding.position,
-            });
+            }));
         }
         Ok(())
     })?;

@@ -169,6 +169,7 @@ impl Totals {
         sum.missing += summary.missing;
         sum.surplus += summary.surplus;
         sum.starts_late += summary.starts_late;
+        sum.hiding_others += summary.hiding_others;
         sum.broken += summary.broken;
         sum.exposed_records += summary.exposed_records;
         sum.hidden_records += summary.hidden_records;
@@ -200,9 +201,13 @@ impl Totals {
             );
             paragraph(out, style, ["", "  "], &line)?;
         } else {
+            let hiding = match sum.hiding_others {
+                0 => String::new(),
+                rows => format!(", {rows} that may hide others"),
+            };
             let line = format!(
                 "{} of {} not agree with the log: {} missing, {} surplus, {} too late, {} \
-                 broken{unseen}",
+                 broken{hiding}{unseen}",
                 self.disagreeing,
                 plural(self.partitions, "partition does", "partitions do"),
                 sum.missing,
@@ -468,8 +473,10 @@ fn cells(row: &AbortedRow<'_>) -> Vec<String> {
         (false, false) => "-",
     };
     let what = match row.finding {
+        Some("txnindex-stable-offset") => "hides others",
         Some(finding) => finding.trim_start_matches("txnindex-entry-"),
         None if row.in_log => "ok",
+        None if row.has_lost_marker() => "marker gone",
         None => "no data left",
     };
     vec![

@@ -17,7 +17,7 @@ use kseg::log::log_dir::LogDir;
 use kseg::log::metadata_log::ClusterMetadata;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::strays::Stray;
-use kseg::report::verify::{Depth, VerifyOptions, unreadable_offsets};
+use kseg::report::verify::{BeforeStart, Depth, VerifyOptions, look_before_start};
 
 use crate::beside::{checkpoints_above, stopped_cleanly};
 use crate::cli::{PartitionFilterArgs, PathArgs, StartArg, parse_time};
@@ -313,7 +313,22 @@ fn find_gone(
     };
     let mut offsets = partition.offsets;
     offsets.log_start_offset = args.broker.log_start_offset.or(offsets.log_start_offset);
-    unreadable_offsets(partition.dir, offsets, &options, |found| {
+    look_before_start(partition.dir, offsets, &options, |found| {
+        let found = match found {
+            BeforeStart::Unreadable(found) => found,
+            BeforeStart::Warning(warning) => {
+                for run in &mut *runs {
+                    let is_so = match run.row.start {
+                        Start::Clean => warning.clean,
+                        Start::Unclean => warning.unclean,
+                    };
+                    if is_so {
+                        run.row.warnings.push(warning.text.clone());
+                    }
+                }
+                return;
+            }
+        };
         let range = GoneRange {
             first_offset: found.first_offset,
             last_offset: found.last_offset,

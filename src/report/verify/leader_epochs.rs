@@ -160,7 +160,12 @@ impl EpochCheck {
                         self.assign(line.epoch, line.start_offset);
                     }
                 }
-                self.compare(&checkpoint.entries, (log_start, log_end), start, found);
+                let recovers = |offset: i64| {
+                    let behind = dir.segments.partition_point(|it| it.base_offset <= offset);
+                    start.recovers(behind.saturating_sub(1))
+                };
+                let ends = (log_start, log_end);
+                self.compare(&checkpoint.entries, ends, (start, &recovers), found);
             }
             Err(error) => {
                 let defect = match error.field {
@@ -211,10 +216,29 @@ impl EpochCheck {
         &self,
         lines: &[EpochEntry],
         (log_start, log_end): (i64, i64),
-        start: &Start,
+        (start, recovers): (&Start, &dyn Fn(i64) -> bool),
         found: &mut Vec<Finding>,
     ) {
         let told = found.len();
+        let is_negative = |line: &EpochEntry| line.epoch < 0 || line.start_offset < 0;
+        if let Some((entry, line)) = lines.iter().enumerate().find(|(_, it)| is_negative(it)) {
+            found.push(Finding {
+                entry: Some(entry as u64),
+                expected: Some("no negative number".to_owned()),
+                found: Some(line.to_string()),
+                broker_action: does_not_load(Some("IllegalArgumentException")),
+                next_step: Some(
+                    "correct the file by hand: the first lines of the batches are in kseg dump"
+                        .to_owned(),
+                ),
+                ..of_file(
+                    Severity::Corrupt,
+                    "line",
+                    format!("line {line} has a negative number"),
+                )
+            });
+            return;
+        }
         for (entry, pair) in lines.windows(2).enumerate() {
             if let [before, line] = pair
                 && (line.epoch <= before.epoch || line.start_offset <= before.start_offset)
@@ -235,7 +259,7 @@ impl EpochCheck {
             if run.last_offset < log_start || found.len() - told >= MAX_TOLD {
                 continue;
             }
-            found.extend(self.of_run(index, run, lines, log_start, start));
+            found.extend(self.of_run(index, run, lines, log_start, (start, recovers)));
         }
         if self.is_too_many {
             return;
@@ -258,7 +282,7 @@ impl EpochCheck {
         run: &EpochRun,
         lines: &[EpochEntry],
         log_start: i64,
-        start: &Start,
+        (start, recovers): (&Start, &dyn Fn(i64) -> bool),
     ) -> Option<Finding> {
         let first = run.first_offset.max(log_start);
         let Some((entry, line)) = lines
@@ -271,10 +295,26 @@ impl EpochCheck {
             } else {
                 "epoch-missing"
             };
+            // Recovery adds an epoch above the last one (`LogSegment.recover`).
+            let is_added = lines.last().is_none_or(|last| run.epoch > last.epoch)
+                && recovers(run.first_offset);
+            let broker_action = if is_added {
+                "stays as it is at a clean start; an unclean one adds the line as it recovers the \
+                 segment"
+                    .to_owned()
+            } else {
+                STAYS.to_owned()
+            };
             return Some(Finding {
                 offset: Some(run.first_offset),
                 expected: Some(format!("{} {first}", run.epoch)),
                 found: Some("no such line".to_owned()),
+                broker_action,
+                next_step: if is_added {
+                    Some("start unclean (without .kafka_cleanshutdown)".to_owned())
+                } else {
+                    rebuild_all()
+                },
                 ..of_file(
                     Severity::Corrupt,
                     defect,
@@ -287,7 +327,7 @@ impl EpochCheck {
         let is_right = line.start_offset <= first && line.start_offset >= earliest.min(first);
         // The log start moves in this file at once, and in its checkpoint a minute later
         // (`LogManager.checkpointLogStartOffsets`).
-        let may_be_log_start = start.clean == Some(false)
+        let may_be_log_start = start.clean != Some(true)
             && entry == 0
             && index == 0
             && (first..=run.last_offset.saturating_add(1)).contains(&line.start_offset);
@@ -296,7 +336,15 @@ impl EpochCheck {
         } else {
             Severity::Corrupt
         };
+        let (broker_action, next_step) = if may_be_log_start {
+            let action = "none: the log start moves here at once, and in its checkpoint later";
+            (action.to_owned(), None)
+        } else {
+            (STAYS.to_owned(), rebuild_all())
+        };
         (!is_right).then(|| Finding {
+            broker_action,
+            next_step,
             offset: Some(run.first_offset),
             entry: Some(entry as u64),
             expected: Some(format!("{} {first}", run.epoch)),
@@ -367,17 +415,24 @@ impl EpochCheck {
     }
 }
 
+const STAYS: &str = "stays as it is, clean or unclean; followers that ask by leader epoch may \
+                     truncate too much or too little";
+
+fn rebuild_all() -> Option<String> {
+    Some(
+        "take the file away, and the partition's line out of recovery-point-offset-checkpoint, \
+         and start unclean: it is rebuilt from the segments that are recovered, which are all of \
+         them then"
+            .to_owned(),
+    )
+}
+
 fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding {
     Finding {
         file: Some(LogFileKind::LeaderEpochCheckpoint.to_string()),
         defect: Some(defect),
-        broker_action: "stays as it is, clean or unclean; followers that ask by leader epoch may \
-                        truncate too much or too little"
-            .to_owned(),
-        next_step: Some(
-            "take the file away and start unclean: it is rebuilt from recovered segments"
-                .to_owned(),
-        ),
+        broker_action: STAYS.to_owned(),
+        next_step: rebuild_all(),
         ..Finding::new(severity, Kind::LeaderEpochCheckpoint, message)
     }
 }

@@ -145,6 +145,16 @@ fn difference(
     let began_before = is_before(row.current_txn_first_offset) || is_before(open);
     // Kafka 0.11 counts the marker as the producer's last offset.
     let last_offset = row.last_offset.min(batch.last_offset);
+    // A producer that had expired is known anew: without the epoch of the markers before.
+    let (of_log, of_row) = (entry.coordinator_epoch(), row.coordinator_epoch);
+    let is_unknown = of_row < 0 || of_log < 0 && log_start > 0;
+    let coordinator_epoch = i64::from(if is_unknown { of_log } else { of_row });
+    // Kafka 1.1 does not count the time of the marker.
+    let timestamp = if row.timestamp == batch.timestamp {
+        entry.last_timestamp()
+    } else {
+        row.timestamp
+    };
     let fields = [
         ("lastOffset", batch.last_offset, last_offset),
         (
@@ -158,6 +168,12 @@ fn difference(
             i64::from(row.producer_epoch),
         ),
         ("currentTxnFirstOffset", open, row.current_txn_first_offset),
+        (
+            "coordinatorEpoch",
+            i64::from(entry.coordinator_epoch()),
+            coordinator_epoch,
+        ),
+        ("lastTimestamp", entry.last_timestamp(), timestamp),
     ];
     fields.into_iter().find(|(field, log, row)| {
         log != row && !(began_before && *field == "currentTxnFirstOffset")

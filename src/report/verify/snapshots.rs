@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::snapshot_entries::{check_against_log, check_entries, name};
-use super::start::Start;
+use super::start::{Start, in_words};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::producer_snapshot::ProducerSnapshot;
 use crate::log::partition_dir::{FileEntry, PartitionDir};
@@ -179,9 +179,23 @@ impl<'d> SnapshotCheck<'d> {
             let is_needed = newest.is_none_or(|newest| newest < offset);
             let from = older.unwrap_or(ends.log_start);
             let bytes = if is_needed { self.bytes_from(from) } else { 0 };
-            let instead = match older {
-                Some(older) => format!("goes on from {}", name(older)),
-                None => "replays from the log start".to_owned(),
+            // It reads the newest ones until one is usable (`ProducerStateManager.loadFromSnapshot`).
+            let broker_action = match (newest.filter(|_| !is_needed), older) {
+                _ if !kept.contains(&offset) => "deletes it at any start".to_owned(),
+                (Some(newest), _) => format!(
+                    "goes on from {}, which is newer, and leaves it at a clean start; an unclean \
+                     one that recovers the segment before it makes it anew",
+                    name(newest)
+                ),
+                (None, Some(older)) => format!(
+                    "deletes it at any start and goes on from {}, which reads {} again",
+                    name(older),
+                    in_words(bytes)
+                ),
+                (None, None) => format!(
+                    "deletes it at any start and replays from the log start, which reads {} again",
+                    in_words(bytes)
+                ),
             };
             // The newest one is what a crash tears.
             let is_newest = self.files.last().is_some_and(|(last, _)| *last == offset);
@@ -194,12 +208,14 @@ impl<'d> SnapshotCheck<'d> {
                 severity,
                 next_older_snapshot: older.map(name),
                 bytes_to_rescan: Some(bytes),
-                broker_action: format!(
-                    "deletes it at any start and {instead}, which reads {bytes} bytes again"
-                ),
+                broker_action,
                 next_step: Some(
-                    "none: the broker repairs it; kseg rebuild --only snapshot makes it anew"
-                        .to_owned(),
+                    if is_needed {
+                        "none: the broker repairs it; kseg rebuild --only snapshot makes it anew"
+                    } else {
+                        "none: it is not read; kseg rebuild --only snapshot makes it anew"
+                    }
+                    .to_owned(),
                 ),
                 ..finding
             });

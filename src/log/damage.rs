@@ -51,6 +51,9 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.size_in_bytes;
         match self.kind {
+            DamageKind::TornTail if size == 1 => {
+                write!(f, "the last batch is torn: 1 byte of it is there")
+            }
             DamageKind::TornTail => {
                 write!(f, "the last batch is torn: {size} bytes of it are there")
             }

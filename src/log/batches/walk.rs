@@ -5,7 +5,8 @@ use super::found::Found;
 use super::{Batch, Entry, LegacyEntry};
 use crate::format::legacy_record::LegacyRecordHeader;
 use crate::format::record_batch::{
-    HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_V2, MIN_BATCH_LENGTH, RecordBatchHeader,
+    HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_V2, MIN_BATCH_LENGTH,
+    RecordBatchHeader,
 };
 use crate::log::Error;
 use crate::log::damage::{Damage, DamageKind, ReadableFields};
@@ -165,9 +166,15 @@ impl<'f> BatchWalk<'f> {
         let seen = copy_of(head, &mut seen);
         let readable = ReadableFields::from_prefix(seen);
         let head = seen;
-        // Fewer zeros than this may as well be the first bytes of a torn batch's offset.
-        let head_is_zero =
-            head.len() >= HEADER_SIZE_UP_TO_MAGIC && head.iter().all(|byte| *byte == 0);
+        // Fewer zeros may as well be the first bytes of a torn batch: of its offset, which is 0
+        // in front of a log alone, and behind that of its length.
+        let (offset_end, length_end) = (size_of::<i64>(), LOG_OVERHEAD);
+        let begun = if position == 0 {
+            length_end
+        } else {
+            offset_end
+        };
+        let head_is_zero = head.len() >= begun && head.iter().all(|byte| *byte == 0);
         let found = Found::from_header(readable, available);
         self.file.check_unchanged()?;
         match found {
@@ -188,7 +195,11 @@ impl<'f> BatchWalk<'f> {
                     self.resync.pass_over(self.file, position, kind, readable)?
                 };
                 self.file.check_settled(position, seen)?;
-                if damage.kind == DamageKind::TornTail && self.file.is_growing() {
+                // A few zeros may be the first bytes of an offset that is being written.
+                let is_begun = damage.kind == DamageKind::TornTail
+                    || damage.kind == DamageKind::ZeroTail
+                        && available < HEADER_SIZE_UP_TO_MAGIC as u64;
+                if is_begun && self.file.is_growing() {
                     return Ok(Found::BeingWritten {
                         size_in_bytes: available,
                     });

@@ -3,6 +3,7 @@
 //!
 //! Knows no batch before it, so stretches of a segment can be checked side by side.
 
+use super::damage::fails_to_load;
 use super::finding::{Cost, Finding, Severity};
 use super::kind::Kind;
 use super::records;
@@ -11,6 +12,7 @@ use super::start::Start;
 use crate::format::record_batch::{Attributes, CompressionType, RecordBatchHeader};
 use crate::log::Error;
 use crate::log::batches::{Batch, BatchWalk, Entry, LegacyEntry};
+use crate::log::damage::DamageKind;
 use crate::log::partition_walk::OpenSegment;
 use crate::log::records::Unpacker;
 
@@ -182,14 +184,17 @@ impl Check<'_> {
                 Resume::advice(next_offset)
             )),
             next_offset,
-            ..of_header(header, finding)
+            ..up_to(next_offset, of_header(header, finding))
         })
     }
 
     fn bad_checksum(&self, (position, size): (u64, u64), stored: u32, computed: u32) -> Finding {
         let context = self.context;
-        let is_tail =
-            position + size == context.size_in_bytes && context.start.is_last(context.index);
+        let end = position + size;
+        // A write that a loss of power cut short, in a file that had its size already.
+        let zeros = self.zeros_behind(end);
+        let is_tail = (end == context.size_in_bytes || zeros.is_some())
+            && context.start.is_last(context.index);
         let severity = if is_tail {
             context.start.severity(context.index)
         } else {
@@ -205,16 +210,32 @@ impl Check<'_> {
             crc_stored: Some(stored),
             crc_computed: Some(computed),
             bytes: Some(size),
-            broker_action: format!(
-                "{}; {FETCHED}",
-                context.start.cut(context.index, position, left)
-            ),
+            broker_action: match zeros.filter(|it| is_tail && fails_to_load(*it)) {
+                Some(_) => context
+                    .start
+                    .cut_before_zeros(context.index, position, left),
+                None => format!(
+                    "{}; {FETCHED}",
+                    context.start.cut(context.index, position, left)
+                ),
+            },
             next_step: Some("take the message from another replica".to_owned()),
             ..Finding::new(
                 severity,
                 Kind::BadCrc,
                 format!("CRC is {stored:#010x}, computed {computed:#010x}"),
             )
+        }
+    }
+
+    /// How many zeros there are to the end of the segment, if there is nothing else.
+    fn zeros_behind(&self, position: u64) -> Option<u64> {
+        let mut walk = BatchWalk::starting_at(&self.segment.file, position);
+        match walk.next_entry()?.ok()? {
+            Entry::Damage(damage) if damage.kind == DamageKind::ZeroTail => {
+                Some(damage.size_in_bytes)
+            }
+            Entry::Damage(_) | Entry::Batch(_) | Entry::Legacy(_) => None,
         }
     }
 
@@ -343,6 +364,24 @@ fn is_plain(header: &RecordBatchHeader) -> bool {
         && i64::from(header.records_count()) <= i64::from(delta) + 1
         && (!has_producer || header.producer_epoch() >= 0 && header.base_sequence() >= 0)
         && (has_producer || !attributes.is_transactional())
+}
+
+/// What the header of a bad batch says of its end is not believed over what comes behind it.
+fn up_to(next_offset: Option<i64>, finding: Finding) -> Finding {
+    let (Some(first), Some(last), Some(next)) = (finding.offset, finding.last_offset, next_offset)
+    else {
+        return finding;
+    };
+    if !(first + 1..=last).contains(&next) {
+        return finding;
+    }
+    let sequences = i32::try_from(next - 1 - first).ok();
+    let last_sequence = finding.base_sequence.zip(sequences);
+    Finding {
+        last_offset: Some(next - 1),
+        last_sequence: last_sequence.and_then(|(base, more)| base.checked_add(more)),
+        ..finding
+    }
 }
 
 /// A finding about a batch with what its header says.

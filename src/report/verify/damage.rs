@@ -20,6 +20,57 @@ pub(super) struct Damaged {
     segments: Vec<String>,
     /// Where an unclean start cuts the log.
     cut: Option<(String, u64)>,
+    /// Batches with a wrong checksum.
+    bad_batches: Vec<BadBatch>,
+}
+
+/// A batch with a wrong checksum, of which the folds have believed the header.
+#[derive(Debug)]
+struct BadBatch {
+    file: Option<String>,
+    position: Option<u64>,
+    offset: i64,
+    producer_id: Option<i64>,
+    /// The offset behind it, whatever it says of itself.
+    next_offset: Option<i64>,
+}
+
+impl BadBatch {
+    /// Whether another finding is what comes of believing this batch.
+    fn explains(&self, finding: &Finding) -> bool {
+        let is_it = |offset: Option<i64>| offset == Some(self.offset);
+        let is_at = |position: Option<u64>| position.is_some() && position == self.position;
+        let is_in_file = finding.file.is_some() && finding.file == self.file;
+        match finding.kind {
+            Kind::TxnindexEntryMissing => {
+                finding.producer_id == self.producer_id
+                    && finding.first_offset <= Some(self.offset)
+                    && Some(self.offset) <= finding.last_offset
+            }
+            // It, or what it says of its producer, holds the last stable offset in one of the two.
+            Kind::TxnindexStableOffset => {
+                let other = finding.expected.as_ref().and_then(|it| it.parse().ok());
+                let from = finding.last_stable_offset.min(other);
+                from <= Some(self.offset) && Some(self.offset) <= finding.last_offset
+            }
+            Kind::SequenceGap => is_it(finding.offset),
+            Kind::DuplicateSequence => is_it(finding.offset) || is_it(finding.first_offset),
+            Kind::OffsetsNotIncreasing => {
+                is_in_file && (is_at(finding.position) || is_at(finding.previous_position))
+            }
+            Kind::SegmentOverlap => {
+                let next = self.next_offset.unwrap_or(i64::MAX);
+                !is_in_file && finding.offset.is_some_and(|base| next <= base)
+            }
+            Kind::OffsetOverflow
+            | Kind::OffsetBelowBase
+            | Kind::RefusedBatch
+            | Kind::LeaderEpochFalls
+            | Kind::ProducerEpochRegression
+            | Kind::CoordinatorEpochRegression => is_in_file && is_at(finding.position),
+            _ => false,
+        }
+    }
 }
 
 impl Damaged {
@@ -32,6 +83,12 @@ impl Damaged {
                 | Kind::MarkerProbablyCleaned
                 | Kind::MarkerMissing
                 | Kind::SnapshotDiffers
+                | Kind::TxnindexEntryMissing
+                | Kind::TxnindexStableOffset
+                | Kind::OffsetsNotIncreasing
+                | Kind::SegmentOverlap
+                | Kind::RefusedBatch
+                | Kind::LeaderEpochFalls
         )
     }
 
@@ -81,9 +138,34 @@ impl Damaged {
                 | Kind::UnknownMagic
                 | Kind::SegmentMissing
         );
-        if is_damage && self.offsets.len() < MAX_DAMAGED {
+        // One offset that is in no segment may be that of the marker itself.
+        let is_single =
+            finding.kind == Kind::SegmentMissing && finding.first_offset == finding.last_offset;
+        if is_damage && !is_single && self.offsets.len() < MAX_DAMAGED {
             self.offsets.extend(finding.offset);
             self.segments.extend(stem(finding));
+        }
+        if finding.kind == Kind::BadCrc && self.bad_batches.len() < MAX_DAMAGED {
+            self.bad_batches.push(BadBatch {
+                file: finding.file.clone(),
+                position: finding.position,
+                offset: finding.offset.unwrap_or(-1),
+                producer_id: finding.producer_id,
+                next_offset: finding.next_offset,
+            });
+        }
+        if self.bad_batches.iter().any(|it| it.explains(finding)) {
+            return true;
+        }
+        // What a bad batch says of its time and its end goes into what the entries are held against.
+        let is_of_batches = matches!(
+            finding.defect,
+            Some("timestamp-differs" | "last-timestamp-differs" | "offset-differs")
+        );
+        if is_of_batches {
+            let stem = stem(finding);
+            let mut files = self.bad_batches.iter().filter_map(|it| it.file.as_deref());
+            return files.any(|it| it.split('.').next() == stem.as_deref());
         }
         // A wrong size swallows batches that the index names.
         if finding.defect == Some("not-a-batch-start") {
@@ -96,7 +178,17 @@ impl Damaged {
             .filter(|_| is_range)
             .unwrap_or(i64::MIN);
         let last = finding.last_offset.max(finding.offset).unwrap_or(i64::MAX);
-        Self::may_explain(finding) && self.offsets.iter().any(|it| (first..=last).contains(it))
+        Self::may_explain(finding)
+            && !matches!(
+                finding.kind,
+                Kind::TxnindexEntryMissing
+                    | Kind::TxnindexStableOffset
+                    | Kind::OffsetsNotIncreasing
+                    | Kind::SegmentOverlap
+                    | Kind::RefusedBatch
+                    | Kind::LeaderEpochFalls
+            )
+            && self.offsets.iter().any(|it| (first..=last).contains(it))
     }
 }
 
@@ -262,8 +354,11 @@ fn unclean(start: &Start, segment: usize, damage: &Damage) -> String {
 /// (`FileLogInputStream.nextBatch`).
 fn zeros(start: &Start, segment: usize, damage: &Damage) -> String {
     let unclean = unclean(start, segment, damage);
-    if damage.size_in_bytes <= HEADER_SIZE_UP_TO_MAGIC as u64 {
-        return format!("a clean start leaves them and writes behind them; {unclean}");
+    if !fails_to_load(damage.size_in_bytes) {
+        return format!(
+            "a clean start leaves them and writes behind them, and nothing written from then on can \
+             be read; {unclean}"
+        );
     }
     let clean = not_loaded(Some("CorruptRecordException"));
     let clean = format!("with .kafka_cleanshutdown {clean}");
@@ -271,4 +366,10 @@ fn zeros(start: &Start, segment: usize, damage: &Damage) -> String {
         Some(true) => format!("{clean}, as it would here; {unclean}"),
         Some(false) | None => format!("{unclean}; {clean}"),
     }
+}
+
+/// Whether so many zeros at the end of the log stop a clean start, which takes them for a batch
+/// (`FileLogInputStream.nextBatch`).
+pub(super) fn fails_to_load(zeros: u64) -> bool {
+    zeros > HEADER_SIZE_UP_TO_MAGIC as u64
 }

@@ -192,10 +192,18 @@ fn leader_epoch_lines_are_told_as_a_start_takes_them() {
     let action = text(&found, "brokerAction");
     assert!(action.contains("adds the line"), "{found:#}");
     // Of an empty file recovery brings back only what it comes by.
+    let copied = Copied::transactions();
+    copied.crashed(173);
     fs::write(copied.path(file), "0\n0\n").unwrap();
     let next = copied.only("leader-epoch-checkpoint");
     let next = text(&next, "nextStep");
     assert!(next.contains("recovery-point-offset-checkpoint"), "{next}");
+    let copied = Copied::transactions();
+    copied.crashed(0);
+    fs::write(copied.path(file), "0\n0\n").unwrap();
+    let next = copied.only("leader-epoch-checkpoint");
+    let next = text(&next, "nextStep");
+    assert!(!next.contains("recovery-point-offset-checkpoint"), "{next}");
 }
 
 /// The first line moves with the log start, whose checkpoint may not be at hand.
@@ -287,7 +295,7 @@ fn what_a_bad_batch_says_of_itself_is_told_once() {
         ("attributes", 22, 0x10),
         ("producerId", 50, 0x10),
         ("maxTimestamp", 40, 0x10),
-        ("partitionLeaderEpoch", 15, 0x10),
+        ("producerEpoch", 52, 0x10),
     ];
     let mut seen = 0;
     for name in [FIRST, MIDDLE] {
@@ -297,13 +305,9 @@ fn what_a_bad_batch_says_of_itself_is_told_once() {
         for index in [0, all.len() / 3, all.len() / 2] {
             for (field, at, bits) in flips {
                 let copied = Copied::transactions();
-                let (position, size, first) = all[index];
+                let (position, _, first) = all[index];
                 copied.edit(&file, |bytes| {
                     bytes[position + at] ^= bits;
-                    if field == "partitionLeaderEpoch" {
-                        // No part of what the checksum covers.
-                        bytes[position + size - 1] ^= bits;
-                    }
                 });
                 let next = all.get(index + 1).unwrap().2;
                 let mut alarms = copied.findings();

@@ -239,11 +239,11 @@ impl<'a> Comparison<'a> {
         self.end = self.end.max(last_offset.wrapping_add(1));
         self.pass_damage(base_offset);
         if event != TxnEvent::Nothing {
-            self.compare(event, last_offset);
+            self.compare(event, base_offset);
         }
     }
 
-    fn compare(&mut self, event: TxnEvent, last_offset: i64) {
+    fn compare(&mut self, event: TxnEvent, offset: i64) {
         let mut marker = None;
         if let (TxnEvent::Ended | TxnEvent::EmptyTransaction, Some(ended)) =
             (event, self.fold.ended())
@@ -273,7 +273,7 @@ impl<'a> Comparison<'a> {
             }
         }
         let at_its_end = marker.as_ref().map_or(AtItsEnd::Refused, AtItsEnd::Marker);
-        self.index_rows_below(last_offset.wrapping_add(1), at_its_end);
+        self.index_rows_below(offset.wrapping_add(1), at_its_end);
     }
 
     /// An aborted transaction ends here: its row should be the next of the index.

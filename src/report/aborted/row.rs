@@ -7,7 +7,7 @@ pub(super) const BEHIND_END: &str = "its marker would lie behind the log end";
 
 /// The reason of a row that is right and that nothing but itself bears out.
 pub(super) const MARKER_GONE: &str = "its marker was cleaned away, and the row alone says that it \
-                                      was rolled back: an index that is made anew shows its records";
+                                      was rolled back: an index that is made anew shows it";
 
 /// An aborted transaction, in the log, in an index, or in both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

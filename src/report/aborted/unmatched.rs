@@ -36,12 +36,12 @@ impl Comparison<'_> {
     /// A control batch that ends nothing.
     #[cold]
     pub(super) fn control_without_marker(&mut self, header: &RecordBatchHeader) {
-        let last_offset = header.last_offset();
+        let offset = header.base_offset();
         if is_unreadable_marker(header) {
-            self.unreadable = Some((header.base_offset(), last_offset));
+            self.unreadable = Some((offset, header.last_offset()));
         } else if is_emptied_marker(header) {
             let emptied = AtItsEnd::EmptiedMarker(header.producer_id());
-            self.index_rows_below(last_offset.wrapping_add(1), emptied);
+            self.index_rows_below(offset.wrapping_add(1), emptied);
         }
     }
 

@@ -7,6 +7,8 @@ pub(super) struct Holes {
     pub(super) count: u64,
     /// The offset of the newest hole, if it is a single one.
     newest_single: Option<i64>,
+    /// The offset of the newest hole that is known for the marker of a transaction.
+    claimed: Option<i64>,
     /// How many there were when the newest one came by that is no single offset.
     count_at_wide: u64,
     /// The offset that was expected where the newest damage begins.
@@ -48,11 +50,22 @@ impl Holes {
 
     /// Whether there are holes since `seen` had been passed, each of one offset.
     pub(super) fn has_singles_since(&self, seen: u64) -> bool {
-        self.count > seen && self.count_at_wide <= seen
+        let is_claimed = self.count == seen + 1 && self.is_newest_claimed();
+        self.count > seen && self.count_at_wide <= seen && !is_claimed
+    }
+
+    /// The marker of a transaction was at this offset, so that of no other was.
+    pub(super) fn claim(&mut self, offset: i64) {
+        self.claimed = Some(offset);
+    }
+
+    fn is_newest_claimed(&self) -> bool {
+        self.newest_single.is_some() && self.newest_single == self.claimed
     }
 
     /// The one offset that is missing since `seen` holes had been passed, if it is just one.
     pub(super) fn single_since(&self, seen: u64) -> Option<i64> {
-        self.newest_single.filter(|_| self.count == seen + 1)
+        self.newest_single
+            .filter(|_| self.count == seen + 1 && !self.is_newest_claimed())
     }
 }

@@ -298,6 +298,7 @@ impl TransactionFold {
         let ends = txn.last_offset.unwrap_or(txn.first_offset);
         if (begins..=ends).contains(&row.first_offset) && row.last_offset > ends {
             slot.lost_marker = Some(row.last_offset);
+            self.holes.claim(row.last_offset);
         }
     }
 
@@ -350,6 +351,9 @@ impl TransactionFold {
             if (is_certain || holes.has_singles_since(slot.holes_seen))
                 && txn.missing_markers.len() < MAX_MISSING_MARKERS
             {
+                if let Some(offset) = missing_offset.filter(|_| is_certain) {
+                    holes.claim(offset);
+                }
                 let before = txn.missing_markers.last().map(|it| it.offset);
                 let first_before = before.unwrap_or(txn.first_offset);
                 txn.missing_markers.push(MissingMarker {

@@ -7,6 +7,7 @@ use super::resume::Resume;
 use super::start::{Start, not_loaded};
 use crate::format::record_batch::HEADER_SIZE_UP_TO_MAGIC;
 use crate::log::damage::{Damage, DamageKind};
+use crate::report::gaps::GapClass;
 
 /// Places of damage that are remembered.
 const MAX_DAMAGED: usize = 1000;
@@ -53,7 +54,17 @@ impl BadBatch {
                 let from = finding.last_stable_offset.min(other);
                 from <= Some(self.offset) && Some(self.offset) <= finding.last_offset
             }
-            Kind::SequenceGap => is_it(finding.offset),
+            Kind::SequenceGap => {
+                // Behind sequences that nobody wrote all others seem out of order.
+                let is_behind = finding.defect == Some(GapClass::OutOfOrderSequence.name());
+                is_it(finding.offset) || is_behind && self.is_before(finding)
+            }
+            // What its producer may write next depends on it.
+            Kind::RefusedBatch
+            | Kind::ProducerEpochRegression
+            | Kind::CoordinatorEpochRegression => {
+                is_in_file && is_at(finding.position) || self.is_before(finding)
+            }
             Kind::DuplicateSequence => is_it(finding.offset) || is_it(finding.first_offset),
             Kind::OffsetsNotIncreasing => {
                 is_in_file && (is_at(finding.position) || is_at(finding.previous_position))
@@ -62,14 +73,18 @@ impl BadBatch {
                 let next = self.next_offset.unwrap_or(i64::MAX);
                 !is_in_file && finding.offset.is_some_and(|base| next <= base)
             }
-            Kind::OffsetOverflow
-            | Kind::OffsetBelowBase
-            | Kind::RefusedBatch
-            | Kind::LeaderEpochFalls
-            | Kind::ProducerEpochRegression
-            | Kind::CoordinatorEpochRegression => is_in_file && is_at(finding.position),
+            Kind::OffsetOverflow | Kind::OffsetBelowBase | Kind::LeaderEpochFalls => {
+                is_in_file && is_at(finding.position)
+            }
             _ => false,
         }
+    }
+
+    /// Whether a finding is about a later batch of the same producer.
+    fn is_before(&self, finding: &Finding) -> bool {
+        self.producer_id.is_some()
+            && finding.producer_id == self.producer_id
+            && finding.offset > Some(self.offset)
     }
 }
 
@@ -157,7 +172,7 @@ impl Damaged {
         if self.bad_batches.iter().any(|it| it.explains(finding)) {
             return true;
         }
-        // What a bad batch says of its time and its end goes into what the entries are held against.
+        // The entries are held against what a bad batch says of its time and its end, too.
         let is_of_batches = matches!(
             finding.defect,
             Some("timestamp-differs" | "last-timestamp-differs" | "offset-differs")

@@ -127,6 +127,24 @@ impl EpochCheck {
         start: &Start,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
+        let told = found.len();
+        self.check_file(dir, io, (log_start, log_end), start, found)?;
+        for finding in found.iter_mut().skip(told) {
+            if finding.kind == Kind::LeaderEpochCheckpoint && finding.severity.is_alarm() {
+                finding.next_step.get_or_insert_with(|| rebuild(start));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_file(
+        &mut self,
+        dir: &PartitionDir,
+        io: Io,
+        (log_start, log_end): (i64, i64),
+        start: &Start,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), Error> {
         self.close();
         self.tell_falls(dir, found);
         let file = dir.files.iter().find(|file| {
@@ -310,11 +328,8 @@ impl EpochCheck {
                 expected: Some(format!("{} {first}", run.epoch)),
                 found: Some("no such line".to_owned()),
                 broker_action,
-                next_step: if is_added {
-                    Some("start unclean (without .kafka_cleanshutdown)".to_owned())
-                } else {
-                    rebuild_all()
-                },
+                next_step: is_added
+                    .then(|| "start unclean (without .kafka_cleanshutdown)".to_owned()),
                 ..of_file(
                     Severity::Corrupt,
                     defect,
@@ -336,15 +351,13 @@ impl EpochCheck {
         } else {
             Severity::Corrupt
         };
-        let (broker_action, next_step) = if may_be_log_start {
-            let action = "none: the log start moves here at once, and in its checkpoint later";
-            (action.to_owned(), None)
+        let broker_action = if may_be_log_start {
+            "none: the log start moves here at once, and in its checkpoint later"
         } else {
-            (STAYS.to_owned(), rebuild_all())
+            STAYS
         };
         (!is_right).then(|| Finding {
-            broker_action,
-            next_step,
+            broker_action: broker_action.to_owned(),
             offset: Some(run.first_offset),
             entry: Some(entry as u64),
             expected: Some(format!("{} {first}", run.epoch)),
@@ -418,13 +431,15 @@ impl EpochCheck {
 const STAYS: &str = "stays as it is, clean or unclean; followers that ask by leader epoch may \
                      truncate too much or too little";
 
-fn rebuild_all() -> Option<String> {
-    Some(
-        "take the file away, and the partition's line out of recovery-point-offset-checkpoint, \
-         and start unclean: it is rebuilt from the segments that are recovered, which are all of \
-         them then"
-            .to_owned(),
-    )
+/// How a broker makes the file anew: from the segments that it recovers.
+fn rebuild(start: &Start) -> String {
+    if start.recovers(0) {
+        "take the file away and start unclean: it is rebuilt from all segments".to_owned()
+    } else {
+        "take away the file, and the partition's line in recovery-point-offset-checkpoint, and \
+         start unclean: it is rebuilt from all segments"
+            .to_owned()
+    }
 }
 
 fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding {
@@ -432,7 +447,6 @@ fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding
         file: Some(LogFileKind::LeaderEpochCheckpoint.to_string()),
         defect: Some(defect),
         broker_action: STAYS.to_owned(),
-        next_step: rebuild_all(),
         ..Finding::new(severity, Kind::LeaderEpochCheckpoint, message)
     }
 }

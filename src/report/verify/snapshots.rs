@@ -179,7 +179,7 @@ impl<'d> SnapshotCheck<'d> {
             let is_needed = newest.is_none_or(|newest| newest < offset);
             let from = older.unwrap_or(ends.log_start);
             let bytes = if is_needed { self.bytes_from(from) } else { 0 };
-            // It reads the newest ones until one is usable (`ProducerStateManager.loadFromSnapshot`).
+            // Newest first, until one is usable (`ProducerStateManager.loadFromSnapshot`).
             let broker_action = match (newest.filter(|_| !is_needed), older) {
                 _ if !kept.contains(&offset) => "deletes it at any start".to_owned(),
                 (Some(newest), _) => format!(

@@ -28,6 +28,9 @@ use verify_run::{Copied, LAST, MIDDLE, batches, text};
 const FIRST: &str = "tx-1/00000000000000000000";
 const TIME_ENTRY: usize = 12;
 
+/// What is done to a file.
+type Edit<'e> = &'e dyn Fn(&mut Vec<u8>);
+
 impl Copied {
     fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> &Self {
         let mut bytes = fs::read(self.path(name)).unwrap();
@@ -86,7 +89,7 @@ fn a_time_index_that_ends_too_low_has_retention_delete_its_segment() {
     };
     let longer = |bytes: &mut Vec<u8>| bytes.resize(bytes.len() + 40 * TIME_ENTRY, 0);
     let zeros = |bytes: &mut Vec<u8>| bytes.fill(0);
-    let cases: [(&str, &dyn Fn(&mut Vec<u8>), &str); 3] = [
+    let cases: [(&str, Edit<'_>, &str); 3] = [
         ("index-damaged", &low, "last entry, 5 ms"),
         ("index-not-trimmed", &longer, "last entry, 0 ms"),
         ("index-not-trimmed", &zeros, "last entry, 0 ms"),

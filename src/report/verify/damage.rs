@@ -1,5 +1,6 @@
 //! Bytes of a segment that are no batch.
 
+use super::bad_batches::BadBatch;
 use super::batches::FETCHED;
 use super::finding::{Cost, Finding, Readable, Severity};
 use super::kind::Kind;
@@ -7,7 +8,6 @@ use super::resume::Resume;
 use super::start::{Start, not_loaded};
 use crate::format::record_batch::HEADER_SIZE_UP_TO_MAGIC;
 use crate::log::damage::{Damage, DamageKind};
-use crate::report::gaps::GapClass;
 
 /// Places of damage that are remembered.
 const MAX_DAMAGED: usize = 1000;
@@ -23,69 +23,6 @@ pub(super) struct Damaged {
     cut: Option<(String, u64)>,
     /// Batches with a wrong checksum.
     bad_batches: Vec<BadBatch>,
-}
-
-/// A batch with a wrong checksum, of which the folds have believed the header.
-#[derive(Debug)]
-struct BadBatch {
-    file: Option<String>,
-    position: Option<u64>,
-    offset: i64,
-    producer_id: Option<i64>,
-    /// The offset behind it, whatever it says of itself.
-    next_offset: Option<i64>,
-}
-
-impl BadBatch {
-    /// Whether another finding is what comes of believing this batch.
-    fn explains(&self, finding: &Finding) -> bool {
-        let is_it = |offset: Option<i64>| offset == Some(self.offset);
-        let is_at = |position: Option<u64>| position.is_some() && position == self.position;
-        let is_in_file = finding.file.is_some() && finding.file == self.file;
-        match finding.kind {
-            Kind::TxnindexEntryMissing => {
-                finding.producer_id == self.producer_id
-                    && finding.first_offset <= Some(self.offset)
-                    && Some(self.offset) <= finding.last_offset
-            }
-            // It, or what it says of its producer, holds the last stable offset in one of the two.
-            Kind::TxnindexStableOffset => {
-                let other = finding.expected.as_ref().and_then(|it| it.parse().ok());
-                let from = finding.last_stable_offset.min(other);
-                from <= Some(self.offset) && Some(self.offset) <= finding.last_offset
-            }
-            Kind::SequenceGap => {
-                // Behind sequences that nobody wrote all others seem out of order.
-                let is_behind = finding.defect == Some(GapClass::OutOfOrderSequence.name());
-                is_it(finding.offset) || is_behind && self.is_before(finding)
-            }
-            // What its producer may write next depends on it.
-            Kind::RefusedBatch
-            | Kind::ProducerEpochRegression
-            | Kind::CoordinatorEpochRegression => {
-                is_in_file && is_at(finding.position) || self.is_before(finding)
-            }
-            Kind::DuplicateSequence => is_it(finding.offset) || is_it(finding.first_offset),
-            Kind::OffsetsNotIncreasing => {
-                is_in_file && (is_at(finding.position) || is_at(finding.previous_position))
-            }
-            Kind::SegmentOverlap => {
-                let next = self.next_offset.unwrap_or(i64::MAX);
-                !is_in_file && finding.offset.is_some_and(|base| next <= base)
-            }
-            Kind::OffsetOverflow | Kind::OffsetBelowBase | Kind::LeaderEpochFalls => {
-                is_in_file && is_at(finding.position)
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a finding is about a later batch of the same producer.
-    fn is_before(&self, finding: &Finding) -> bool {
-        self.producer_id.is_some()
-            && finding.producer_id == self.producer_id
-            && finding.offset > Some(self.offset)
-    }
 }
 
 impl Damaged {
@@ -160,27 +97,11 @@ impl Damaged {
             self.offsets.extend(finding.offset);
             self.segments.extend(stem(finding));
         }
-        if finding.kind == Kind::BadCrc && self.bad_batches.len() < MAX_DAMAGED {
-            self.bad_batches.push(BadBatch {
-                file: finding.file.clone(),
-                position: finding.position,
-                offset: finding.offset.unwrap_or(-1),
-                producer_id: finding.producer_id,
-                next_offset: finding.next_offset,
-            });
+        if self.bad_batches.len() < MAX_DAMAGED {
+            self.bad_batches.extend(BadBatch::of(finding));
         }
         if self.bad_batches.iter().any(|it| it.explains(finding)) {
             return true;
-        }
-        // The entries are held against what a bad batch says of its time and its end, too.
-        let is_of_batches = matches!(
-            finding.defect,
-            Some("timestamp-differs" | "last-timestamp-differs" | "offset-differs")
-        );
-        if is_of_batches {
-            let stem = stem(finding);
-            let mut files = self.bad_batches.iter().filter_map(|it| it.file.as_deref());
-            return files.any(|it| it.split('.').next() == stem.as_deref());
         }
         // A wrong size swallows batches that the index names.
         if finding.defect == Some("not-a-batch-start") {

@@ -6,6 +6,7 @@
 //! the kinds.
 
 mod across;
+mod bad_batches;
 mod batches;
 mod coordinators;
 mod damage;

@@ -154,6 +154,7 @@ impl<'d> Replica<'d> {
             | Detail::ToldBy(_)
             | Detail::AboveHighWatermark(_)
             | Detail::ReplacedBy { .. }
+            | Detail::LeftOff { .. }
             | Detail::Epochs { .. } => None,
         })
     }

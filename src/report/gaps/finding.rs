@@ -208,6 +208,14 @@ pub enum Detail {
         /// Why they are lost then.
         reason: LostReason,
     },
+    /// The epoch that the client left, with nothing of it stored from the first sequence on, and
+    /// the one it went on under.
+    LeftOff {
+        /// The one it left.
+        previous: i32,
+        /// The one it went on under.
+        found: i32,
+    },
     /// An epoch and the one before it.
     Epochs {
         /// The one before.
@@ -260,6 +268,16 @@ impl Finding {
         self.is_loss() || self.kind == GapKind::Repeated
     }
 
+    /// Last sequence: missing, or of the batch; `None` where all from the first on were never
+    /// stored, or no sequences are concerned.
+    #[must_use]
+    pub fn last_sequence(&self) -> Option<i32> {
+        match (self.detail, self.sequences) {
+            (Detail::LeftOff { .. }, _) | (_, None) => None,
+            (_, Some((_, last))) => Some(last),
+        }
+    }
+
     /// The finding in words, without offsets, producer and sequences.
     #[must_use]
     pub fn message(&self) -> String {
@@ -298,7 +316,7 @@ impl Finding {
                     None => "content not compared",
                 });
             }
-            Detail::Epochs { previous, found } => {
+            Detail::LeftOff { previous, found } | Detail::Epochs { previous, found } => {
                 let _ = write!(text, " from {previous} to {found}");
             }
             Detail::AboveHighWatermark(at) => {
@@ -338,6 +356,9 @@ impl Finding {
                 "coordinator epoch goes back"
             }
             (GapKind::EpochRegression, _) => "producer epoch goes back",
+            (_, GapClass::EpochRaised) if self.last_sequence().is_none() => {
+                "nothing from there on stored: client gave up a request, epoch"
+            }
             (GapKind::Missing, GapClass::NeverStored) => "never stored, though the log begins at 0",
             (GapKind::Missing, GapClass::ExpiredOrLostState) => {
                 "never stored; leader's state expired or lost"
@@ -373,7 +394,7 @@ impl GapClass {
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
             Self::NeverStored => "never stored",
-            Self::EpochRaised => "nothing from there on stored: client gave up a request, epoch",
+            Self::EpochRaised => "never stored: client gave up a request, epoch",
             Self::DuplicateSequence => "also",
             Self::OverlappingSequences => "sequences also in the batch",
             Self::StoredAgainUnderNewEpoch => "same records under an older epoch",

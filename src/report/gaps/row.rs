@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::finding::{Detail, Finding, GapClass, OffsetRange};
+use super::finding::{Detail, Finding, OffsetRange};
 use crate::log::partition_dir::PartitionDir;
 
 /// One result of `gaps`.
@@ -77,10 +77,7 @@ impl<'a> GapRow<'a> {
             producer_id: finding.producer.map(|(id, _)| id),
             producer_epoch: finding.producer.map(|(_, epoch)| epoch),
             first_sequence: finding.sequences.map(|(first, _)| first),
-            last_sequence: finding
-                .sequences
-                .filter(|_| finding.class != GapClass::EpochRaised)
-                .map(|(_, last)| last),
+            last_sequence: finding.last_sequence(),
             first_offset: finding.first_offset,
             last_offset: finding.last_offset,
             file: finding.segment.and_then(|index| file_name(dir, index)),
@@ -123,7 +120,7 @@ impl<'a> GapRow<'a> {
                 self.previous_last_offset = Some(previous_last_offset);
                 self.content = is_equal.map(|it| if it { "equal" } else { "other" });
             }
-            Detail::Epochs { previous, found } => {
+            Detail::LeftOff { previous, found } | Detail::Epochs { previous, found } => {
                 self.previous_epoch = Some(previous);
                 self.found_epoch = Some(found);
             }

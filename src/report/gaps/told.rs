@@ -6,7 +6,7 @@ use super::finding::{Detail, Finding, GapClass, GapKind};
 use super::offsets::{Placed, gap};
 use super::repeats::Repeats;
 use crate::format::NO_TIMESTAMP;
-use crate::format::record_batch::RecordBatchHeader;
+use crate::format::record_batch::{RecordBatchHeader, decrement_sequence, increment_sequence};
 use crate::state::SequenceFinding;
 
 /// Gaps that a later batch may still fill; beyond that the oldest is told as it is.
@@ -88,15 +88,14 @@ impl Told<'_> {
                 last_sequence,
                 cause,
             } => {
-                if pending.len() >= MAX_PENDING {
-                    found.extend(pending.pop_front());
-                }
-                pending.push_back(Finding {
+                let gap = Finding {
                     sequences: Some((first_sequence, last_sequence)),
                     ..self.finding(GapKind::Missing, GapClass::of_missing(cause))
-                });
+                };
+                put_off(gap, pending, found);
             }
             SequenceFinding::Behind => {
+                fill(pending, self.header);
                 let class = GapClass::DuplicateSequence;
                 repeats.add_behind(self.header, self.finding(GapKind::Repeated, class));
             }
@@ -114,11 +113,16 @@ impl Told<'_> {
             } => {
                 let now = self.header.producer_epoch();
                 let class = GapClass::EpochRaised;
-                found.push(Finding {
+                let left_off = Finding {
                     producer: Some((self.header.producer_id(), known)),
                     sequences: Some((next_sequence, next_sequence)),
-                    ..self.epochs(GapKind::Missing, class, known.into(), now.into())
-                });
+                    detail: Detail::LeftOff {
+                        previous: known.into(),
+                        found: now.into(),
+                    },
+                    ..self.finding(GapKind::Missing, class)
+                };
+                put_off(left_off, pending, found);
             }
             SequenceFinding::EpochRegression { known } => {
                 let now = self.header.producer_epoch();
@@ -156,6 +160,14 @@ impl Told<'_> {
     }
 }
 
+/// Keeps what a later batch may still fill.
+fn put_off(gap: Finding, pending: &mut VecDeque<Finding>, found: &mut Vec<Finding>) {
+    if pending.len() >= MAX_PENDING {
+        found.extend(pending.pop_front());
+    }
+    pending.push_back(gap);
+}
+
 /// Takes the sequences of a batch that came late out of those that are missing.
 fn fill(pending: &mut VecDeque<Finding>, header: &RecordBatchHeader) {
     let producer = (header.producer_id(), header.producer_epoch());
@@ -165,7 +177,28 @@ fn fill(pending: &mut VecDeque<Finding>, header: &RecordBatchHeader) {
         let (Some(of), Some((gap_first, gap_last))) = (gap.producer, gap.sequences) else {
             return true;
         };
-        if of != producer || first > last || last < gap_first || first > gap_last {
+        if of != producer {
+            return true;
+        }
+        if let Detail::LeftOff { previous, found } = gap.detail {
+            // What lies behind where the client left off is a repeat.
+            if !is_behind(first, gap_first) {
+                let epochs = Detail::Epochs { previous, found };
+                rest = (first != gap_first).then(|| Finding {
+                    sequences: Some((gap_first, decrement_sequence(first, 1))),
+                    detail: epochs,
+                    ..*gap
+                });
+                let next = increment_sequence(last, 1);
+                gap.sequences = Some((next, next));
+            }
+            return true;
+        }
+        // In a gap of half of all sequences those after the highest one look the same.
+        if is_behind(gap_last, gap_first) {
+            return true;
+        }
+        if first > last || last < gap_first || first > gap_last {
             return true;
         }
         if last < gap_last {
@@ -184,4 +217,11 @@ fn fill(pending: &mut VecDeque<Finding>, header: &RecordBatchHeader) {
         first > gap_first
     });
     pending.extend(rest);
+}
+
+/// Whether a sequence lies behind another, counted on over the highest one: nearer back than ahead.
+fn is_behind(sequence: i32, other: i32) -> bool {
+    const SEQUENCES: i64 = 1 << 31;
+    let ahead = (i64::from(sequence) - i64::from(other)).rem_euclid(SEQUENCES);
+    ahead > SEQUENCES / 2
 }

@@ -87,8 +87,8 @@ impl SequenceGaps {
         if header.attributes().is_control() {
             // An empty control batch is no marker and changes nothing.
             if let Some(marker) = marker {
-                let begins_epoch =
-                    producer.known != Known::Nothing && header.producer_epoch() != producer.epoch;
+                let begins_epoch = producer.known != Known::Nothing
+                    && header.producer_epoch() > producer.max_epoch;
                 producer.marker(header, marker, &mut found);
                 // Of the sequences before the next batch it says nothing but in a new epoch.
                 if begins_epoch {
@@ -102,8 +102,8 @@ impl SequenceGaps {
         }
         if header.producer_epoch() != producer.epoch {
             let is_plain = !ignore_sequences && !header.attributes().is_transactional();
-            if is_plain && gone == producer.gone {
-                producer.epoch_raised(header.producer_epoch(), &mut found);
+            if is_plain {
+                producer.epoch_raised(header.producer_epoch(), gone, &mut found);
             }
             producer.data_epoch(header.producer_epoch(), &mut found);
         }
@@ -278,6 +278,47 @@ mod tests {
                 SequenceFinding::MaybeStoredAgain { earlier_offset: 0 }
             ]
         );
+    }
+
+    /// Whatever comes between, under an older epoch: what the newest one had is not missing, and a
+    /// hole before the batch in between is one before the next of the newest epoch as well.
+    #[test]
+    fn newest_epoch_goes_on_behind_a_batch_of_an_older_one() {
+        let regression = SequenceFinding::EpochRegression { known: 2 };
+        assert_eq!(
+            findings(&[(2, 0, 3), (2, 3, 1), (1, 9, 2), (2, 4, 1), (2, 0, 3)]),
+            [regression, SequenceFinding::Behind, SequenceFinding::Behind]
+        );
+        let mut gaps = SequenceGaps::new(true, false);
+        let (none, mut lost) = (OffsetsGone::default(), OffsetsGone::default());
+        lost.lost = 5;
+        let mut found = Vec::new();
+        for (epoch, base, gone) in [(2, 0, none), (1, 9, lost), (2, 5, lost)] {
+            let header = batch(epoch, base, 1);
+            gaps.batch(&header, None, gone, |it| found.push(it));
+        }
+        let behind = SequenceFinding::Behind;
+        let in_the_hole = missing(1, 4, MissingCause::Lost);
+        assert_eq!(found, [regression, behind, in_the_hole]);
+        // Nor does a marker of the newest epoch behind it begin that one.
+        let mut gaps = SequenceGaps::new(true, false);
+        let mut found = Vec::new();
+        gaps.batch(&batch(2, 0, 1), None, none, |it| found.push(it));
+        gaps.batch(&batch(1, 9, 1), None, lost, |it| found.push(it));
+        let (header, marker) = marker_batch(2);
+        gaps.batch(&header, Some(marker), lost, |it| found.push(it));
+        gaps.batch(&batch(2, 5, 1), None, lost, |it| found.push(it));
+        assert_eq!(found, [regression, behind, in_the_hole]);
+        // Of a log whose beginning is gone a marker of the newest epoch may be all that is left.
+        let mut gaps = SequenceGaps::new(false, false);
+        let (header, marker) = marker_batch(2);
+        gaps.batch(&header, Some(marker), none, |it| panic!("{it:?}"));
+        let mut found = Vec::new();
+        for (epoch, base) in [(1, 9), (2, 7)] {
+            gaps.batch(&batch(epoch, base, 1), None, none, |it| found.push(it));
+        }
+        let before = missing(0, 6, MissingCause::BeforeLogStart);
+        assert_eq!(found, [regression, behind, before]);
     }
 
     #[test]

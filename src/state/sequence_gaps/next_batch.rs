@@ -10,17 +10,22 @@ use crate::state::producer_state_entry::NUM_BATCHES_TO_RETAIN;
 const MAX_TXN_RUNS: usize = 1024;
 
 impl Producer {
-    /// A plain batch of a higher epoch behind which nothing is missing: what it never stored of the
-    /// epoch before. A marker raises the epoch too, but leaves no batch known.
+    /// A plain batch of a higher epoch than all before, and nothing has gone since the last batch
+    /// of the highest one: what it never stored of that. A marker raises the epoch too, but leaves
+    /// no batch known.
     #[cold]
-    pub(super) fn epoch_raised(&self, epoch: i16, found: &mut impl FnMut(SequenceFinding)) {
-        if self.has_batch && self.epoch == self.max_epoch && epoch > self.epoch {
-            let highest = self
-                .runs()
-                .last()
-                .map_or(self.last, |run| run.1.max(self.last));
+    pub(super) fn epoch_raised(
+        &self,
+        epoch: i16,
+        gone: OffsetsGone,
+        found: &mut impl FnMut(SequenceFinding),
+    ) {
+        if epoch > self.max_epoch
+            && let Some((highest, gone_before)) = self.highest_of_newest()
+            && gone_before == gone
+        {
             found(SequenceFinding::EpochRaised {
-                known: self.epoch,
+                known: self.max_epoch,
                 next_sequence: wrapped(highest + 1),
             });
         }
@@ -81,7 +86,7 @@ impl Producer {
         found: &mut impl FnMut(SequenceFinding),
     ) {
         if self.epoch < self.max_epoch {
-            // What was stored under this epoch before has been forgotten.
+            // What was stored under this epoch before is not kept.
             found(SequenceFinding::Behind);
             if self.has_batch && start == self.last + 1 {
                 self.last = end;

@@ -49,6 +49,19 @@ pub(super) struct Rare {
     pub(super) next_recent: usize,
     /// How many of `recent` may be of an older epoch.
     pub(super) older: usize,
+    /// What lies of the highest epoch, while batches of an older one come behind it.
+    pub(super) newest: Option<Newest>,
+}
+
+/// What lies of the highest epoch, put by.
+#[derive(Clone, Debug)]
+pub(super) struct Newest {
+    pub(super) last: i64,
+    pub(super) run_start: i64,
+    pub(super) runs: Vec<(i64, i64)>,
+    pub(super) gone: OffsetsGone,
+    pub(super) has_batch: bool,
+    pub(super) known: Known,
 }
 
 /// A plain batch by what a client that sends it again under a new epoch leaves as it was.
@@ -98,12 +111,18 @@ impl Producer {
         self.rare.as_ref().map_or(&[], |rare| &rare.runs)
     }
 
-    /// Takes over another epoch, whose sequences begin anew.
+    /// Takes over another epoch. A higher one's sequences begin anew; what is there of the highest
+    /// one is kept for when the producer comes back to it. What lies of a lower one is not kept:
+    /// its batches are looked up.
     pub(super) fn set_epoch(&mut self, epoch: i16) {
         if epoch == self.epoch {
             return;
         }
+        if epoch < self.epoch && self.epoch == self.max_epoch {
+            self.put_newest_by();
+        }
         self.epoch = epoch;
+        let is_back = epoch == self.max_epoch;
         self.max_epoch = self.max_epoch.max(epoch);
         self.has_batch = false;
         if self.known == Known::Markers {
@@ -113,7 +132,46 @@ impl Producer {
         if let Some(rare) = &mut self.rare {
             rare.runs.clear();
             rare.older = NUM_BATCHES_TO_RETAIN;
+            // A higher one than all before has no use for it.
+            if epoch == self.max_epoch
+                && let Some(newest) = rare.newest.take()
+                && is_back
+            {
+                rare.runs = newest.runs;
+                self.last = newest.last;
+                self.run_start = newest.run_start;
+                self.gone = newest.gone;
+                self.has_batch = newest.has_batch;
+                self.known = newest.known;
+            }
         }
+    }
+
+    #[cold]
+    fn put_newest_by(&mut self) {
+        let (last, run_start, gone) = (self.last, self.run_start, self.gone);
+        let (has_batch, known) = (self.has_batch, self.known);
+        let rare = self.rare();
+        rare.newest = Some(Newest {
+            last,
+            run_start,
+            runs: std::mem::take(&mut rare.runs),
+            gone,
+            has_batch,
+            known,
+        });
+    }
+
+    /// The highest sequence stored of the highest epoch, counted on where sequences wrap, and what
+    /// was gone by then; `None` if no batch of it is known.
+    pub(super) fn highest_of_newest(&self) -> Option<(i64, OffsetsGone)> {
+        let put_by = self.rare.as_ref().and_then(|rare| rare.newest.as_ref());
+        let (runs, last, gone, has_batch) = match put_by {
+            Some(it) => (it.runs.as_slice(), it.last, it.gone, it.has_batch),
+            None => (self.runs(), self.last, self.gone, self.has_batch),
+        };
+        let highest = runs.last().map_or(last, |run| run.1.max(last));
+        has_batch.then_some((highest, gone))
     }
 
     pub(super) fn is_stored(&self, start: i64, end: i64) -> bool {

@@ -69,6 +69,7 @@ impl GapRuns {
                 | Detail::ToldBy(_)
                 | Detail::ReplacedBy { .. }
                 | Detail::AboveHighWatermark(_)
+                | Detail::LeftOff { .. }
                 | Detail::Epochs { .. } => None,
             },
         };
@@ -80,7 +81,7 @@ impl GapRuns {
         {
             run.count += 1;
             run.last_offset = finding.last_offset;
-            run.last_sequence = finding.sequences.map(|(_, last)| last);
+            run.last_sequence = finding.last_sequence();
             if run.cells.len() < MOST_APART {
                 self.rows += 1;
                 run.cells.push(cells(&GapRow::new(finding, dir)));
@@ -101,7 +102,7 @@ impl GapRuns {
             count: 1,
             last_offset: finding.last_offset,
             first_sequence: finding.sequences.map(|(first, _)| first),
-            last_sequence: finding.sequences.map(|(_, last)| last),
+            last_sequence: finding.last_sequence(),
         });
         true
     }

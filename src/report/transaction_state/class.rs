@@ -92,6 +92,24 @@ impl TransactionClass {
         }
     }
 
+    /// What it comes to for this partition, where the name alone does not say so: a coordinator
+    /// sends markers to the partitions of its record
+    /// (`TransactionMarkerChannelManager.addTxnMarkersToSend`), whatever comes of that transaction.
+    #[must_use]
+    pub fn outlook(self) -> Option<&'static str> {
+        match self {
+            Self::PartitionNotListed(_) => Some("its coordinator writes no marker here"),
+            Self::Ongoing
+            | Self::PreparedCommit
+            | Self::PreparedAbort
+            | Self::Unknown
+            | Self::MayBeNewer
+            | Self::IdUnknown
+            | Self::OtherProducerId
+            | Self::OtherTransaction(..) => None,
+        }
+    }
+
     /// Of the record with the transaction's producer id. `is_listed`: whether the partition is
     /// among those of the record.
     pub(super) fn of(metadata: &TransactionMetadata, producer_epoch: i16, is_listed: bool) -> Self {
@@ -185,6 +203,20 @@ mod tests {
         assert_eq!(class(PrepareCommit, 4, 4, false), not_listed);
         let newer = "orphan: newer epoch, PrepareCommit";
         assert_eq!(class(PrepareCommit, 5, 4, false), newer);
+    }
+
+    #[test]
+    fn no_marker_comes_to_a_partition_that_is_not_listed() {
+        use TransactionState::{Ongoing, PrepareAbort};
+        for state in [Ongoing, PrepareAbort] {
+            let class = TransactionClass::PartitionNotListed(state);
+            assert_eq!(
+                class.outlook(),
+                Some("its coordinator writes no marker here")
+            );
+            assert!(class.is_orphan() && !class.is_in_hand());
+        }
+        assert_eq!(TransactionClass::Ongoing.outlook(), None);
     }
 
     #[test]

@@ -125,6 +125,9 @@ struct Answer {
     all: bool,
     rows: GapRuns,
     losses: u64,
+    /// Sequences that are missing because offsets are: the same losses once more, unless a filter
+    /// has left those out.
+    losses_again: u64,
     /// Losses that the next start brings.
     losses_at_start: u64,
     duplicates: u64,
@@ -140,6 +143,7 @@ impl Answer {
             all,
             rows: GapRuns::new(MAX_ROWS),
             losses: 0,
+            losses_again: 0,
             losses_at_start: 0,
             duplicates: 0,
             others: 0,
@@ -152,6 +156,8 @@ impl Answer {
         let is_expected = is_expected(finding);
         if finding.class == GapClass::SwapLoss {
             self.losses_at_start += 1;
+        } else if finding.kind == GapKind::Missing && finding.class == GapClass::SegmentMissing {
+            self.losses_again += 1;
         } else if finding.is_loss() {
             self.losses += 1;
         } else if finding.is_alarm() {
@@ -165,6 +171,15 @@ impl Answer {
         }
         if !self.rows.add(finding, dir) {
             self.too_many += 1;
+        }
+    }
+}
+
+impl Answer {
+    fn losses(&self) -> u64 {
+        match self.losses {
+            0 => self.losses_again,
+            losses => losses,
         }
     }
 }
@@ -220,14 +235,14 @@ fn print(mut answers: Vec<Answer>, context: &mut Context) -> anyhow::Result<()> 
 /// The answer in one line.
 fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()> {
     let sum = |of: fn(&Answer) -> u64| answers.iter().map(of).sum::<u64>();
-    let (losses, at_start) = (sum(|it| it.losses), sum(|it| it.losses_at_start));
+    let (losses, at_start) = (sum(Answer::losses), sum(|it| it.losses_at_start));
     let (duplicates, others) = (sum(|it| it.duplicates), sum(|it| it.others));
     let place = if let [answer] = answers {
         format!(" in {}", answer.name)
     } else {
         let bad = answers
             .iter()
-            .filter(|it| it.losses + it.losses_at_start + it.duplicates > 0);
+            .filter(|it| it.losses() + it.losses_at_start + it.duplicates > 0);
         let partitions = count(answers.len() as u64, "partition");
         match bad.count() {
             0 => format!(" in {partitions}"),

@@ -265,7 +265,9 @@ fn standing(held: &HeldBy) -> Option<String> {
         (false, _) if class.is_orphan() && class.may_have_ended() => {
             "; its marker may be missing here: look at another replica before an abort".to_owned()
         }
-        (false, _) => String::new(),
+        (false, _) => class
+            .outlook()
+            .map_or_else(String::new, |outlook| format!(": {outlook}")),
     };
     Some(format!("{id}: {class}{advice}"))
 }

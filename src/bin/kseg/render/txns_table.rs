@@ -428,8 +428,13 @@ fn coordinator(row: &TxnRow<'_>, class: TransactionClass) -> String {
         .transactional_id
         .map_or_else(|| format!("producer {}", row.producer_id), printable);
     let times_out = row.coordinator.as_ref().and_then(|it| it.times_out_at_ms);
-    let until = times_out.map_or_else(String::new, |at| {
-        format!(", its coordinator aborts it after {}", time(at))
-    });
-    format!("{id}: {class}{until}")
+    // Of an orphan it is another transaction that times out.
+    let outlook = match (class.outlook(), times_out) {
+        (Some(outlook), _) => format!(": {outlook}"),
+        (None, Some(at)) if class.is_in_hand() => {
+            format!(", its coordinator aborts it after {}", time(at))
+        }
+        (None, _) => String::new(),
+    };
+    format!("{id}: {class}{outlook}")
 }

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::gaps::{LostOffsets, OffsetRange};
-use super::partition_state::{PartitionState, StateOptions, load_partition_state};
+use super::partition_state::{
+    PartitionState, StateOptions, recovered_partition_state, stable_partition_state,
+};
 use super::transaction_state::{CoordinatorRow, TransactionClass, TransactionStates};
 use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
 use crate::log::Error;
@@ -42,8 +44,8 @@ pub struct LsoRow {
     pub lag: i64,
     /// Who holds the last stable offset below the high watermark; null if nobody does.
     pub held_by: Option<HeldBy>,
-    /// The last stable offset that replaying the whole log gives, where that differs from the one
-    /// a broker loads; null where it does not.
+    /// The last stable offset that the `.log` files alone give a broker which recovers all of them,
+    /// where that differs from the one a broker loads; null where it does not.
     pub last_stable_offset_replayed: Option<i64>,
     /// Why the two differ.
     pub difference: Option<String>,
@@ -61,7 +63,7 @@ pub struct LsoRow {
 #[serde(rename_all = "camelCase")]
 pub struct HeldBy {
     /// `open-transaction`; `unreplicated-marker`: it has ended, but its marker is not below the
-    /// high watermark; `snapshot-only-transaction`: it is open, and its first batch is not in the
+    /// high watermark; `snapshot-only-transaction`: it is open, and none of its batches is in the
     /// log any more.
     pub kind: &'static str,
     /// Producer id.
@@ -77,10 +79,12 @@ pub struct HeldBy {
     pub start_timestamp: Option<i64>,
     /// Time of the producer's last batch or marker, in milliseconds.
     pub last_timestamp: Option<i64>,
-    /// The `.log` its first batch lies in; null if the batch is gone.
+    /// The `.log` that has the first of its batches that are there; null if none is.
     pub file: Option<String>,
     /// Byte position of that batch.
     pub position: Option<u64>,
+    /// Base offset of that batch: above `firstOffset` if the first one is gone.
+    pub first_offset_in_log: Option<i64>,
     /// The transactional id of the producer; null if it is not known, or no `__transaction_state`
     /// is at hand.
     pub transactional_id: Option<String>,
@@ -118,7 +122,8 @@ impl LsoRow {
 /// The answer for one partition; `None` if the directory has no segment.
 ///
 /// Reads only what is behind the newest snapshot, and the segment of the transaction that holds;
-/// the whole log only if a transaction is known to the snapshot alone.
+/// the whole log only if a transaction began below the log start, or the snapshot lies above the
+/// high watermark.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -127,15 +132,21 @@ pub fn lso(
     checkpoints: CheckpointedOffsets,
     options: StateOptions,
 ) -> Result<Option<LsoRow>, Error> {
-    let Some(state) = load_partition_state(dir, checkpoints, options)? else {
+    let Some(state) = stable_partition_state(dir, checkpoints, options)? else {
         return Ok(None);
     };
+    let log_alone = log_alone(dir, checkpoints, options, &state)?;
     let held_by = match holder(&state) {
-        Some(txn) => Some(held_by(dir, checkpoints, &state, options, txn)?),
+        Some(txn) => {
+            let log_alone = log_alone.as_ref().map(|(state, _)| state);
+            Some(held_by(dir, checkpoints, &state, log_alone, options, txn)?)
+        }
         None => None,
     };
-    let (last_stable_offset_replayed, difference) =
-        replayed(dir, checkpoints, options, &state)?.unzip();
+    let (last_stable_offset_replayed, difference) = log_alone
+        .map(|(state, why)| (state.offsets.last_stable_offset(), why))
+        .filter(|(replayed, _)| *replayed != state.offsets.last_stable_offset())
+        .unzip();
     let last_stable_offset = state.offsets.last_stable_offset();
     let high_watermark = state.offsets.high_watermark();
     Ok(Some(LsoRow {
@@ -188,17 +199,26 @@ fn held_by(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
     state: &PartitionState,
+    log_alone: Option<&PartitionState>,
     options: StateOptions,
     txn: TxnMetadata,
 ) -> Result<HeldBy, Error> {
     let first_offset = txn.first_offset.message_offset;
     let entry = state.manager.last_entry(txn.producer_id);
-    let place = if first_offset < state.log_start_offset {
-        None
-    } else {
-        find_batch(dir, options.io, first_offset)?
+    let batch_at = |offset: i64| {
+        find_batch(dir, options.io, offset)
+            .map(|place| place.filter(|place| place.base_offset == offset))
     };
-    let place = place.filter(|place| place.base_offset == first_offset);
+    // Where the first batch is gone, the files may still have others.
+    let mut place = batch_at(first_offset)?;
+    let is_first_there = place.is_some();
+    let later = log_alone
+        .filter(|_| !is_first_there && txn.last_offset.is_none())
+        .and_then(|alone| alone.manager.last_entry(txn.producer_id))
+        .and_then(|entry| entry.current_txn_first_offset());
+    if let Some(later) = later {
+        place = batch_at(later)?;
+    }
     let kind = match (txn.last_offset, &place) {
         (Some(_), _) => "unreplicated-marker",
         (None, Some(_)) => "open-transaction",
@@ -215,9 +235,13 @@ fn held_by(
         producer_epoch: entry.map(|entry| entry.producer_epoch()),
         first_offset,
         marker_offset: txn.last_offset,
-        start_timestamp: place.as_ref().and_then(|place| known(place.max_timestamp)),
+        start_timestamp: place
+            .as_ref()
+            .filter(|_| is_first_there)
+            .and_then(|place| known(place.max_timestamp)),
         last_timestamp: entry.and_then(|entry| known(entry.last_timestamp())),
         position: place.as_ref().map(|place| place.position),
+        first_offset_in_log: place.as_ref().map(|place| place.base_offset),
         transactional_id: None,
         class: None,
         coordinator: None,
@@ -249,15 +273,15 @@ pub fn abort_command(topic: &str, partition: i32, start_offset: i64) -> Option<S
     })
 }
 
-/// The last stable offset by the log alone, and why it differs: where a transaction is known to
-/// the snapshot alone, or the snapshot was taken above the high watermark and so has forgotten
+/// The state by the log alone, and why its last stable offset may differ: where a transaction began
+/// below the log start, or the snapshot was taken above the high watermark and so has forgotten
 /// transactions that had ended.
-fn replayed(
+fn log_alone(
     dir: &PartitionDir,
     checkpoints: CheckpointedOffsets,
     options: StateOptions,
     state: &PartitionState,
-) -> Result<Option<(i64, String)>, Error> {
+) -> Result<Option<(PartitionState, String)>, Error> {
     let gone = state
         .manager
         .ongoing_txns()
@@ -277,13 +301,6 @@ fn replayed(
         ),
         (None, None) => return Ok(None),
     };
-    let options = StateOptions {
-        from_scratch: true,
-        ..options
-    };
-    let replayed = load_partition_state(dir, checkpoints, options)?;
-    let replayed = replayed.map(|it| it.offsets.last_stable_offset());
-    Ok(replayed
-        .filter(|it| *it != state.offsets.last_stable_offset())
-        .map(|it| (it, why)))
+    let alone = recovered_partition_state(dir, checkpoints, options)?;
+    Ok(alone.map(|alone| (alone, why)))
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::content::{BytesForm, Content, HeadersRow};
 use super::filter::Filter;
-use super::partition_state::{StateOptions, load_partition_state};
+use super::partition_state::{StateOptions, stable_partition_state};
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
@@ -221,7 +221,7 @@ impl<'d> PartitionReader<'d> {
         checkpoints: CheckpointedOffsets,
         options: &'d ReadOptions,
     ) -> Result<Option<Self>, Error> {
-        let Some(state) = load_partition_state(dir, checkpoints, options.state)? else {
+        let Some(state) = stable_partition_state(dir, checkpoints, options.state)? else {
             return Ok(None);
         };
         let last_stable_offset = state.offsets.last_stable_offset();

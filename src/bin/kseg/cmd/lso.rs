@@ -19,8 +19,10 @@ use crate::render::{note_hidden, paragraph};
 
 /// Show where read_committed consumers stop, and who holds them there
 ///
-/// Gives the last stable offset of each partition as the broker loads it. Partitions held back
-/// from their high watermark come first; --all lists the others as well. Where __transaction_state
+/// Gives the last stable offset of each partition as the broker loads it: the newest usable
+/// snapshot, then the log behind it. --from-scratch gives the one of an unclean start that recovers
+/// every segment. Partitions held back from their high watermark come first; --all lists the others
+/// as well. Where __transaction_state
 /// is in the log directories given, the holder has its transactional id, and whether a coordinator
 /// is still going to end it.
 #[derive(Args, Debug)]
@@ -189,7 +191,13 @@ fn notes(row: &Named) -> Vec<Note> {
     let lost = held.and_then(|held| held.marker_may_be_lost_in);
     if let Some(held) = held {
         if let (Some(file), Some(position)) = (&held.file, held.position) {
-            note(format!("first batch in {file} at position {position}"));
+            let first = match held.first_offset_in_log {
+                Some(there) if there != held.first_offset => {
+                    format!("first batch gone; the one at {there} is")
+                }
+                Some(_) | None => "first batch".to_owned(),
+            };
+            note(format!("{first} in {file} at position {position}"));
         }
         standing(held).map(&mut note);
     }
@@ -360,6 +368,9 @@ fn held_by(held: &HeldBy) -> String {
             format!("marker of {producer} at {marker}: not below the high watermark")
         }
         (None, Some(start)) => format!("{producer}, open since {}", time(start)),
-        (None, None) => format!("{producer}, known to the snapshot alone"),
+        (None, None) if held.position.is_none() => {
+            format!("{producer}, known to the snapshot alone")
+        }
+        (None, None) => format!("{producer}, open from {}", held.first_offset),
     }
 }

@@ -5,19 +5,21 @@
 //! (`UnifiedLog.rebuildProducerState`); nothing is deleted or written here. A batch that would
 //! stop a broker is noted and passed over.
 
-use std::cell::RefCell;
+mod dir_offsets;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
+use self::dir_offsets::DirOffsets;
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::producer_snapshot::ProducerSnapshot;
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::partition_dir::{FileEntry, PartitionDir};
-use crate::log::partition_walk::{find_batch, walk_partition};
+use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
+use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
 use crate::state::{
-    Expiration, LogOffsetMetadata, LogOffsets, ProducerSnapshotRow, ProducerStateManager, Refusal,
+    Expiration, LogOffsetMetadata, ProducerSnapshotRow, ProducerStateManager, Refusal,
     SnapshotOffsets, StableOffsets, recover_batch,
 };
 
@@ -125,15 +127,58 @@ pub fn load_partition_state(
     if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
         loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
     }
-    finish(
-        dir,
-        checkpoints,
-        options,
-        loaded,
-        log_end_offset,
-        HashMap::new(),
-    )
-    .map(Some)
+    let known = HashMap::new();
+    finish(dir, checkpoints, options, loaded, log_end_offset, known).map(Some)
+}
+
+/// The state that says where consumers stop: as a broker loads it, or, from scratch, as the `.log`
+/// files alone give it.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn stable_partition_state(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+) -> Result<Option<PartitionState>, Error> {
+    if options.from_scratch {
+        recovered_partition_state(dir, checkpoints, options)
+    } else {
+        load_partition_state(dir, checkpoints, options)
+    }
+}
+
+/// The state that the `.log` files alone give a broker which recovers all of them, as after an
+/// unclean stop without snapshots; `None` if the directory has no segment. Recovery reads whole
+/// segments (`LogLoader.recoverSegment`): a transaction whose batches lie below the log start, in
+/// the segment that holds it, is open there, where a replay from the log start passes it over.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn recovered_partition_state(
+    dir: &PartitionDir,
+    checkpoints: CheckpointedOffsets,
+    options: StateOptions,
+) -> Result<Option<PartitionState>, Error> {
+    let Some(first) = dir.segments.first() else {
+        return Ok(None);
+    };
+    let log_start_offset = log_start_offset(first.base_offset, checkpoints);
+    let known = options.high_watermark.or(checkpoints.high_watermark);
+    let mut loaded = Loaded::default();
+    let from = segment_of(dir, log_start_offset).map_or(log_start_offset, |it| it.base_offset);
+    loaded.manager.load_without_snapshot(from);
+    let log_end_offset = loaded.replay(from, dir, log_start_offset, known, options)?;
+    let known = HashMap::new();
+    finish(dir, checkpoints, options, loaded, log_end_offset, known).map(Some)
+}
+
+/// The segment that holds an offset, or would.
+fn segment_of(dir: &PartitionDir, offset: i64) -> Option<&SegmentFiles> {
+    let below = dir
+        .segments
+        .partition_point(|segment| segment.base_offset <= offset);
+    dir.segments.get(below.checked_sub(1)?)
 }
 
 /// The state of a partition whose batches have been taken in already, from its log start to
@@ -239,7 +284,8 @@ impl Loaded {
         } else {
             loaded.take_newest_snapshot(end, dir, log_start_offset, options)?;
         }
-        let log_end_offset = loaded.replay(dir, log_start_offset, high_watermark, options)?;
+        let from = loaded.snapshot.unwrap_or(log_start_offset);
+        let log_end_offset = loaded.replay(from, dir, log_start_offset, high_watermark, options)?;
         Ok((loaded, log_end_offset))
     }
 
@@ -287,15 +333,15 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes in the batches behind the snapshot; returns the end of the log.
+    /// Takes in the batches that end at or above `from`; returns the end of the log.
     fn replay(
         &mut self,
+        from: i64,
         dir: &PartitionDir,
         log_start_offset: i64,
         high_watermark: Option<i64>,
         options: StateOptions,
     ) -> Result<i64, Error> {
-        let from = self.snapshot.unwrap_or(log_start_offset);
         let first = dir
             .segments
             .partition_point(|segment| segment.base_offset <= from);
@@ -397,73 +443,5 @@ pub fn read_snapshot(
         };
         file.check_unchanged()?;
         return Ok(Some(rows));
-    }
-}
-
-/// Looks offsets up in the files of a partition.
-struct DirOffsets<'d> {
-    dir: &'d PartitionDir,
-    io: Io,
-    log_end_offset: i64,
-    /// Places that are known; a look-up reads a segment from its beginning.
-    known: RefCell<HashMap<i64, LogOffsetMetadata>>,
-    failed: RefCell<Option<Error>>,
-}
-
-impl<'d> DirOffsets<'d> {
-    fn new(
-        dir: &'d PartitionDir,
-        io: Io,
-        log_end_offset: i64,
-        known: HashMap<i64, LogOffsetMetadata>,
-    ) -> Self {
-        Self {
-            dir,
-            io,
-            log_end_offset,
-            known: RefCell::new(known),
-            failed: RefCell::new(None),
-        }
-    }
-
-    /// The error of a look-up, if one failed.
-    fn finish(self) -> Result<(), Error> {
-        self.failed.into_inner().map_or(Ok(()), Err)
-    }
-}
-
-impl LogOffsets for DirOffsets<'_> {
-    fn log_end_offset(&self) -> LogOffsetMetadata {
-        LogOffsetMetadata::offset_only(self.log_end_offset)
-    }
-
-    fn maybe_convert_to_offset_metadata(&self, offset: i64) -> LogOffsetMetadata {
-        let first = self
-            .dir
-            .segments
-            .first()
-            .map_or(0, |segment| segment.base_offset);
-        if offset < first || offset >= self.log_end_offset {
-            return LogOffsetMetadata::offset_only(offset);
-        }
-        if let Some(known) = self.known.borrow().get(&offset) {
-            return *known;
-        }
-        match find_batch(self.dir, self.io, offset) {
-            Ok(Some(place)) => {
-                let found = LogOffsetMetadata {
-                    message_offset: place.base_offset,
-                    segment_base_offset: place.segment_base_offset,
-                    relative_position_in_segment: i32::try_from(place.position).unwrap_or(i32::MAX),
-                };
-                self.known.borrow_mut().insert(offset, found);
-                found
-            }
-            Ok(None) => self.log_end_offset(),
-            Err(error) => {
-                self.failed.replace(Some(error));
-                LogOffsetMetadata::offset_only(offset)
-            }
-        }
     }
 }

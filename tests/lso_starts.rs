@@ -1,6 +1,6 @@
 //! What `lso` says against the dry run of a start, which is compared with Kafka's own elsewhere
-//! (`recover.rs`, `differential_recover.rs`): of the `.log` files alone, and of transactions that
-//! begin below the log start.
+//! (`recover.rs`, `differential_recover.rs`): of the `.log` files alone, of transactions that begin
+//! below the log start, and of a directory without snapshots.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +9,14 @@
 )]
 
 mod common;
+#[path = "common/program.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::panic,
+    reason = "what several test programs share, each using a part"
+)]
+mod program;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -180,4 +188,56 @@ fn a_transaction_below_the_log_start_is_open_while_its_batches_are_there() {
         from_scratch(&dir, checkpoints).last_stable_offset,
         row.last_stable_offset
     );
+}
+
+/// With the mark of a clean stop and no snapshot a start replays nothing
+/// (`UnifiedLog.rebuildProducerState`): what the log has open is shown, and that it will be
+/// forgotten is said.
+#[test]
+fn a_clean_start_without_snapshots_is_warned_of() {
+    let partition = root().join("fixtures/incidents/hanging-transaction/data");
+    let partition = partitions_below(&partition).remove(0);
+    let copied = copy_of(&partition, &["log", "index", "timeindex", "txnindex"]);
+    let path = copied.path().join(partition.file_name().unwrap());
+    let none = CheckpointedOffsets::default();
+    let row = || {
+        let dir = PartitionDir::open(&path).unwrap();
+        lso(&dir, none, StateOptions::default()).unwrap().unwrap()
+    };
+    let commands = ["lso", "txns", "producers"];
+    let said = |more: &[&str]| {
+        commands.map(|command| {
+            let run = program::run(
+                copied.path(),
+                [&[command, "-o", "json"], more, &["."]].concat(),
+            );
+            assert_eq!(run.status, 0);
+            run.stderr.matches("forgets all producers").count()
+        })
+    };
+    assert!(!row().forgotten_at_start);
+    assert_eq!(said(&[]), [0; 3]);
+    fs::write(copied.path().join(".kafka_cleanshutdown"), "").unwrap();
+    let open = row();
+    assert!(open.forgotten_at_start && open.last_stable_offset < open.high_watermark);
+    assert_eq!(said(&[]), [1; 3]);
+    // Whoever asks the log, or for the state after the start, knows what is asked.
+    assert_eq!(said(&["--from-scratch"]), [0; 3]);
+    assert_eq!(said(&["--as-loaded"]), [0; 3]);
+    let dir = PartitionDir::open(&path).unwrap();
+    let loaded = recover(&dir, none, Start::Clean);
+    assert_eq!(loaded.last_stable_offset, Some(open.high_watermark));
+    // A segment without its index is recovered, clean or not, which makes a snapshot.
+    let index = path.join(format!("{:020}.index", 0));
+    let bytes = fs::read(&index).unwrap();
+    fs::remove_file(&index).unwrap();
+    let dir = PartitionDir::open(&path).unwrap();
+    let loaded = recover(&dir, none, Start::Clean);
+    assert_eq!(loaded.last_stable_offset, Some(open.last_stable_offset));
+    assert_eq!(said(&[]), [0; 3]);
+    fs::write(&index, bytes).unwrap();
+    assert_eq!(said(&[]), [1; 3]);
+    let snapshot = path.join(format!("{:020}.snapshot", open.log_end_offset));
+    fs::write(snapshot, producer_snapshot::encode(&[])).unwrap();
+    assert_eq!(said(&[]), [0; 3]);
 }

@@ -55,6 +55,9 @@ pub struct LsoRow {
     pub complete: bool,
     /// Why it may not be.
     pub incomplete_reason: Option<String>,
+    /// Whether the next start forgets all producers and open transactions, as the mark of a clean
+    /// stop is there and no snapshot: `read_committed` then reads to the high watermark.
+    pub forgotten_at_start: bool,
 }
 
 /// The transaction that holds the last stable offset.
@@ -167,6 +170,7 @@ pub fn lso(
         snapshot_offset: state.snapshot,
         complete: state.incomplete.is_none(),
         incomplete_reason: state.incomplete,
+        forgotten_at_start: state.is_forgotten_at_start,
     }))
 }
 

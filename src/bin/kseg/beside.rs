@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kseg::format::file_name::LogDirFileName;
 use kseg::log::checkpoints::Checkpoints;
 use kseg::log::log_dir::{self, folder_above};
 
@@ -27,4 +28,16 @@ pub(crate) fn checkpoints_above(path: &Path, context: &Context) -> Checkpoints {
         context.odd_root_files(&above);
         read_checkpoints(&above, context)
     })
+}
+
+/// Says that the next start forgets what producers wrote to a partition. It is shown as the log has
+/// it: that is what the broker knew that stopped.
+pub(crate) fn warn_forgotten_at_start(partition: &Path, context: &Context) {
+    context.warn(&format!(
+        "{}: {} is there and no snapshot: the next start forgets all producers and open \
+         transactions, and read_committed then reads to the high watermark; --as-loaded shows \
+         that",
+        partition.display(),
+        LogDirFileName::CleanShutdown,
+    ));
 }

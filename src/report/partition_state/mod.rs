@@ -5,11 +5,13 @@
 //! (`UnifiedLog.rebuildProducerState`); nothing is deleted or written here. A batch that would
 //! stop a broker is noted and passed over.
 
+mod clean_start;
 mod dir_offsets;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use self::clean_start::{forgets_producers, segment_base_offsets};
 use self::dir_offsets::DirOffsets;
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::producer_snapshot::ProducerSnapshot;
@@ -100,6 +102,10 @@ pub struct PartitionState {
     pub refused: Vec<RefusedBatch>,
     /// Why the state may not be all a broker knew; `None` if it is complete.
     pub incomplete: Option<String>,
+    /// Whether the next start forgets all of it, producers and open transactions: the mark of a
+    /// clean stop is there and no snapshot, and a broker then replays nothing. Not told of a state
+    /// that was asked for otherwise than as a broker loads it.
+    pub is_forgotten_at_start: bool,
 }
 
 /// Loads the state of a partition; `None` if the directory has no segment.
@@ -217,6 +223,9 @@ fn finish(
     let first_base_offset = dir.segments.first().map_or(0, |first| first.base_offset);
     let log_start_offset = log_start_offset(first_base_offset, checkpoints);
     let incomplete = incomplete(&loaded, log_start_offset);
+    let is_as_loaded = !options.from_scratch && options.at_offset.is_none();
+    let is_forgotten_at_start =
+        is_as_loaded && loaded.manager.producer_id_count() > 0 && forgets_producers(dir);
     let mut manager = loaded.manager;
     manager.update_map_end_offset(log_end_offset);
 
@@ -242,6 +251,7 @@ fn finish(
         unusable_snapshots: loaded.unusable,
         refused: loaded.refused,
         incomplete,
+        is_forgotten_at_start,
     })
 }
 
@@ -392,12 +402,7 @@ impl Loaded {
 #[must_use]
 pub fn usable_snapshots(dir: &PartitionDir, log_start_offset: i64, end: i64) -> Vec<i64> {
     let mut snapshots: SnapshotOffsets = snapshot_files(dir).map(|(offset, _)| offset).collect();
-    let bases: BTreeSet<i64> = dir
-        .segments
-        .iter()
-        .map(|segment| segment.base_offset)
-        .collect();
-    snapshots.remove_stray(&bases);
+    snapshots.remove_stray(&segment_base_offsets(dir));
     snapshots.remove_out_of_range(log_start_offset, end);
     snapshots.iter().collect()
 }

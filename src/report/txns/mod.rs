@@ -99,6 +99,9 @@ pub struct TxnsSummary {
     /// First offsets and producers of transactions that the log leaves open and the snapshot does
     /// not know: they do not hold a broker that loads it.
     pub forgotten: Vec<(i64, i64)>,
+    /// Whether the next start forgets all open ones
+    /// ([`PartitionState::is_forgotten_at_start`](super::partition_state::PartitionState)).
+    pub is_forgotten_at_start: bool,
     /// The last stable offset.
     pub last_stable_offset: i64,
     /// The high watermark.

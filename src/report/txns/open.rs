@@ -41,6 +41,8 @@ impl<'a> Rows<'a> {
         self.summary.high_watermark = state.offsets.high_watermark();
         self.summary.log_end_offset = state.log_end_offset;
         let open: Vec<TxnMetadata> = state.manager.ongoing_txns().copied().collect();
+        self.summary.is_forgotten_at_start =
+            state.is_forgotten_at_start && !open.is_empty() && self.options.states.open;
         if !open.is_empty() && self.options.states.open {
             self.read_offset_commits()?;
         }

@@ -7,6 +7,7 @@ use kseg::report::gaps::range;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
 use kseg::report::transaction_state::TransactionClass;
 
+use crate::beside::warn_forgotten_at_start;
 use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::coordinators::Coordinators;
@@ -75,6 +76,12 @@ pub(crate) fn run(args: &LsoArgs, context: &mut Context) -> anyhow::Result<Statu
             }
             Some(row)
         });
+        if let Ok(Some(row)) = &row
+            && row.forgotten_at_start
+            && row.first_unstable_offset.is_some()
+        {
+            warn_forgotten_at_start(&partition.dir.path, context);
+        }
         match (row, &mut json) {
             (Ok(Some(row)), Some(json)) => json.row(&mut context.out, &row)?,
             (Ok(Some(row)), None) => rows.push(Named {

@@ -8,6 +8,7 @@ use kseg::report::producers::{
     ProducerRow, ProducersRow, SnapshotRow, StatisticsRow, compare_snapshots, producers, statistics,
 };
 
+use crate::beside::warn_forgotten_at_start;
 use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs, ProducerFilterArgs, StateArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
@@ -119,12 +120,11 @@ fn one_partition(
 }
 
 /// What a broker would trip over, on standard error.
-pub(crate) fn warn_about(
-    partition: &PartitionInput<'_>,
-    state: &PartitionState,
-    context: &Context,
-) {
+fn warn_about(partition: &PartitionInput<'_>, state: &PartitionState, context: &Context) {
     let path = partition.dir.path.display();
+    if state.is_forgotten_at_start {
+        warn_forgotten_at_start(&partition.dir.path, context);
+    }
     for snapshot in &state.unusable_snapshots {
         context.warn(&format!(
             "{path}: snapshot at {} is not usable, a broker deletes it: {}",

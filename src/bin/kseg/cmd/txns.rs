@@ -7,6 +7,7 @@ use kseg::report::txns::{
     TxnRow, TxnState, TxnsOptions, TxnsSummary, WantedStates, txns_partition,
 };
 
+use crate::beside::warn_forgotten_at_start;
 use crate::cli::{
     AsLoadedArgs, BatchFilterArgs, PartitionFilterArgs, PathArgs, StateArgs, parse_duration,
 };
@@ -167,6 +168,9 @@ fn each_partition(
 /// What the rows do not say, on standard error.
 fn warn_about(partition: &PartitionInput<'_>, summary: &TxnsSummary, context: &Context) {
     let path = partition.dir.path.display();
+    if summary.is_forgotten_at_start {
+        warn_forgotten_at_start(&partition.dir.path, context);
+    }
     for (first_offset, producer_id) in &summary.forgotten {
         context.warn(&format!(
             "{path}: the log leaves a transaction of producer {producer_id} open at \

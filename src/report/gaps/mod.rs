@@ -9,6 +9,7 @@ mod behind;
 mod ends;
 mod finding;
 pub(super) mod offsets;
+mod overlaps;
 mod repeats;
 mod row;
 mod set_aside;

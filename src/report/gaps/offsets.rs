@@ -5,18 +5,15 @@ use std::ops::{ControlFlow, Range};
 use super::finding::{Detail, Finding, GapClass, GapKind};
 use super::set_aside::SetAside;
 use super::witnesses::{Witness, WitnessKind, Witnesses};
-use crate::log::batches::{BatchWalk, Entry};
+use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::damage::{Damage, DamageKind};
 use crate::log::partition_dir::PartitionDir;
-use crate::log::partition_walk::{SegmentAt, find_batch, open_segment, walk_partition};
+use crate::log::partition_walk::{SegmentAt, walk_partition};
 use crate::log::settling::Settling;
 use crate::log::{Error, Io};
 use crate::report::partition_state::log_start_offset;
 use crate::state::OffsetsGone;
-
-/// Overlaps whose content is compared; each costs a walk through a segment.
-const MAX_COMPARED: usize = 16;
 
 /// Follows the offsets of a log.
 pub(in crate::report) struct Offsets<'d> {
@@ -45,16 +42,16 @@ pub(in crate::report) struct Offsets<'d> {
     /// Zeros that the log ends with: segment and position.
     pub(super) zero_tail: Option<(usize, u64)>,
     previous: Option<Previous>,
-    compared: usize,
+    pub(super) compared: usize,
     /// Whether the batches up to this offset are at earlier places with the same content.
-    equal_up_to: i64,
+    pub(super) equal_up_to: i64,
 }
 
 /// The batch before the one at hand.
 #[derive(Clone, Copy)]
-struct Previous {
-    position: u64,
-    last_offset: i64,
+pub(super) struct Previous {
+    pub(super) position: u64,
+    pub(super) last_offset: i64,
 }
 
 /// An entry and its place.
@@ -307,80 +304,6 @@ impl<'d> Offsets<'d> {
                 self.overlap(placed, previous, found)
             }
             _ => Ok(()),
-        }
-    }
-
-    fn overlap(
-        &mut self,
-        placed: Placed,
-        previous: Previous,
-        found: &mut Vec<Finding>,
-    ) -> Result<(), Error> {
-        let last_offset = self.next_offset.saturating_sub(1);
-        let is_equal = if self.compared < MAX_COMPARED {
-            self.compared += 1;
-            self.is_equal_before(placed, last_offset)?
-        } else {
-            None
-        };
-        if is_equal == Some(true) {
-            self.equal_up_to = last_offset;
-        }
-        found.push(Finding {
-            kind: GapKind::Repeated,
-            segment: Some(placed.segment),
-            position: Some(placed.position),
-            detail: Detail::Overlap {
-                previous_position: previous.position,
-                previous_last_offset: previous.last_offset,
-                is_equal,
-            },
-            ..gap(
-                placed.first_offset,
-                last_offset,
-                GapClass::OffsetsNotIncreasing,
-            )
-        });
-        Ok(())
-    }
-
-    /// Whether the batches from `placed` to `last_offset` are those that lie before it at the
-    /// same offsets. Sizes and checksums are compared: the checksum covers all but the offset
-    /// and the leader epoch.
-    fn is_equal_before(&self, placed: Placed, last_offset: i64) -> Result<Option<bool>, Error> {
-        let Some(place) = find_batch(self.dir, self.io, placed.first_offset)? else {
-            return Ok(None);
-        };
-        let Some(segment) = self.dir.segments.get(placed.segment) else {
-            return Ok(None);
-        };
-        if place.segment_base_offset != segment.base_offset || place.position >= placed.position {
-            return Ok(None);
-        }
-        let Some(opened) = open_segment(self.dir, segment, self.io)? else {
-            return Ok(None);
-        };
-        let mut earlier = BatchWalk::starting_at(&opened.file, place.position);
-        let mut later = BatchWalk::starting_at(&opened.file, placed.position);
-        let next = |walk: &mut BatchWalk<'_>| match walk.next_entry().transpose()? {
-            Some(Entry::Batch(batch)) => Ok::<_, Error>(Some((
-                batch.header.base_offset(),
-                batch.size_in_bytes(),
-                batch.header.crc(),
-                batch.header.last_offset(),
-            ))),
-            Some(Entry::Legacy(_) | Entry::Damage(_)) | None => Ok(None),
-        };
-        loop {
-            let (old, new) = (next(&mut earlier)?, next(&mut later)?);
-            match (old, new) {
-                (Some(old), Some(new)) if old == new => {
-                    if new.3 >= last_offset {
-                        return Ok(Some(true));
-                    }
-                }
-                _ => return Ok(Some(false)),
-            }
         }
     }
 

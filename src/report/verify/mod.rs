@@ -10,6 +10,7 @@ mod bad_batches;
 mod batches;
 mod coordinators;
 mod damage;
+mod ending;
 mod equal_records;
 mod files;
 mod finding;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batches::{Depth, SegmentContext};
+use super::batches::SegmentContext;
 use super::damage::{Damaged, DamagedSegment, of_damage};
 use super::files::{check_partition_metadata, check_segments, check_txn_index};
 use super::finding::Finding;
@@ -13,28 +13,26 @@ use super::kind::Kind;
 use super::kraft::check_kraft_snapshots;
 use super::leader_epochs::EpochCheck;
 use super::live::IndexFile;
-use super::lost_logs::{Around, check_lost_logs};
 use super::markers::MarkerCheck;
-use super::offsets::check_checkpoints;
 use super::parallel::{InOrder, Stretch};
 use super::partition::VerifyOptions;
 use super::resume::{Resume, Searched};
 use super::segment::{SegmentWalk, overlap};
 use super::sequences::{Compaction, of_gap};
-use super::snapshots::{LogEnds, SnapshotCheck};
+use super::snapshots::SnapshotCheck;
 use super::stable_offsets::StableOffsetCheck;
 use super::start::Start;
-use super::transactions::{of_aborted, of_open};
+use super::transactions::of_aborted;
 use crate::format::internal_topic::InternalTopic;
 use crate::log::batches::{BatchWalk, Entry};
-use crate::log::checkpoints::{CheckpointedOffsets, checkpoints_now};
+use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::{PartitionDir, SegmentFiles};
 use crate::log::partition_walk::{OpenSegment, SegmentAt, open_segment};
 use crate::log::{Error, Io};
 use crate::report::aborted::{AbortedOptions, Comparison};
 use crate::report::gaps::{GapFold, GapOptions};
 use crate::report::partition_state::{StateOptions, log_start_offset};
-use crate::report::txns::{TxnsOptions, WantedStates, begin, open_transactions};
+use crate::report::txns::begin;
 
 /// A stretch that one thread checks at a time ends behind so many bytes or batches.
 const STRETCH_BYTES: u64 = 1024 * 1024;
@@ -193,18 +191,18 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
     }
 
     /// Whether a broker may be at work here.
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.start.clean != Some(true)
     }
 
     /// Whether a log without segments is none that a broker begins anew at the moment
     /// (`LocalLog.truncateFullyAndStartAt`).
-    fn stays_empty(&self) -> bool {
+    pub(super) fn stays_empty(&self) -> bool {
         let mut settling = self.dir.settling();
         settling.persists(|| !self.dir.has_changed())
     }
 
-    fn is_vanished(&self, finding: &Finding) -> bool {
+    pub(super) fn is_vanished(&self, finding: &Finding) -> bool {
         let range = finding.first_offset.zip(finding.last_offset);
         finding.kind == Kind::SegmentMissing
             && range.is_some_and(|(first, last)| {
@@ -390,114 +388,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         }
         Ok(())
     }
-
-    fn around(&self, log_end: i64) -> Around<'_> {
-        Around {
-            dir: self.dir,
-            io: self.options.io,
-            start: &self.start,
-            checkpoints: self.checkpoints,
-            log_end,
-            has_checksums: self.options.depth != Depth::Headers,
-        }
-    }
-
-    /// The checkpoints against the ends that the log has once it is loaded.
-    fn checkpoints(&self, ends: LogEnds, active_base: i64, found: &mut Vec<Finding>) {
-        let check = |checkpoints| {
-            let mut found = Vec::new();
-            check_checkpoints(checkpoints, ends, active_base, &self.start, &mut found);
-            found
-        };
-        let mut of_checkpoints = check(self.checkpoints);
-        let has_alarm = |found: &[Finding]| found.iter().any(|it| it.severity.is_alarm());
-        let mut settling = self.dir.settling();
-        while self.is_live() && has_alarm(&of_checkpoints) {
-            let now = check(checkpoints_now(self.dir, self.options.io));
-            let same = |a: &Finding, b: &Finding| a.kind == b.kind && a.found == b.found;
-            of_checkpoints.retain(|it| now.iter().any(|now| same(now, it)));
-            if !settling.wait() {
-                break;
-            }
-        }
-        found.append(&mut of_checkpoints);
-    }
-
-    /// What only the end of the log tells.
-    fn end<E: From<Error>>(
-        &mut self,
-        folds: Folds<'_>,
-        is_seeded: bool,
-        log_start: i64,
-        walked_bytes: u64,
-    ) -> Result<(), E>
-    where
-        G: FnMut(Finding) -> Result<(), E>,
-    {
-        let (dir, io) = (self.dir, self.options.io);
-        let Folds {
-            gaps,
-            mut gap_findings,
-            mut compaction,
-            transactions,
-            epochs,
-            snapshots,
-            mut found,
-            ..
-        } = folds;
-        dir.check_not_cut()?;
-        let log_end = gaps.finish(&mut gap_findings)?.log_end_offset;
-        // There may be as many as batches: none is kept.
-        self.out.finish(self.passed, self.give)?;
-        found.drain(..).try_for_each(&mut *self.give)?;
-        for finding in &gap_findings {
-            let finding = of_gap(finding, dir, &mut compaction);
-            if let Some(finding) = finding.filter(|it| !self.is_vanished(it)) {
-                (self.give)(finding)?;
-            }
-        }
-        found.extend(compaction.finding());
-        if dir.is_whole {
-            check_lost_logs(self.around(log_end), &mut found)?;
-        }
-        if dir.segments.is_empty() && self.stays_empty() {
-            // A start makes one where the log is said to begin (`LogLoader.recoverLog`).
-            let log_start = self.checkpoints.log_start_offset.unwrap_or(0);
-            let log_end = log_start;
-            self.checkpoints(LogEnds { log_start, log_end }, log_start, &mut found);
-        }
-        // Of a single segment, the end of a transaction may lie in the next one, and so on.
-        if let Some(last) = dir.segments.last().filter(|_| dir.is_whole) {
-            let fold = transactions.fold;
-            let ends = LogEnds { log_start, log_end };
-            self.checkpoints(ends, last.base_offset, &mut found);
-            let is_compacted = compaction.is_seen();
-            snapshots.finish(ends, fold.manager(), is_compacted, &self.start, &mut found)?;
-            let mut of_epochs = Vec::new();
-            epochs.finish(dir, io, (log_start, log_end), &self.start, &mut of_epochs)?;
-            let is_old =
-                !of_epochs.is_empty() && self.is_live() && dir.has_gone_on(Some(walked_bytes));
-            if !is_old {
-                found.append(&mut of_epochs);
-            }
-            let know = self.options.coordinators.as_deref();
-            let options = TxnsOptions {
-                state: state_options(io),
-                states: WantedStates::ALL,
-                coordinators: know.map(|know| Arc::clone(&know.states)),
-                ..TxnsOptions::default()
-            };
-            let fold = (fold, is_seeded);
-            open_transactions::<E>(dir, self.checkpoints, &options, fold, log_end, |row| {
-                of_open(row, &mut found);
-                Ok(())
-            })?;
-        }
-        found.into_iter().try_for_each(&mut *self.give)
-    }
 }
 
-fn state_options(io: Io) -> StateOptions {
+pub(super) fn state_options(io: Io) -> StateOptions {
     StateOptions {
         io,
         ..StateOptions::default()

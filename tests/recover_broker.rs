@@ -343,6 +343,12 @@ fn a_future_replica_beside_the_one_in_use_is_the_one_in_checkpoints() {
         .join("tx-1.0123456789abcdef0123456789abcdef-future");
     fs::create_dir(&future).unwrap();
     fs::write(future.join("00000000000000000000.log"), "").unwrap();
+    let metadata = "partition.metadata";
+    fs::copy(
+        data.path().join("tx-1").join(metadata),
+        future.join(metadata),
+    )
+    .unwrap();
     let out = to.path().join("out");
     assert_eq!(write_out(data.path(), &out), Some(0));
     let points = fs::read_to_string(out.join("recovery-point-offset-checkpoint")).unwrap();

@@ -209,6 +209,31 @@ fn leader_epoch_lines_are_told_as_a_start_takes_them() {
     assert!(!next.contains("recovery-point-offset-checkpoint"), "{next}");
 }
 
+/// `UnifiedLog.maybeIncrementLogStartOffset` drops lines at once, across epochs too; a broker that
+/// is killed within a minute leaves the old log start in its checkpoint.
+#[test]
+fn a_log_start_that_moved_into_a_later_epoch_is_no_alarm() {
+    let (copied, moved) = (Copied::transactions(), "tx-1/leader-epoch-checkpoint");
+    let mut from = None;
+    copied.edit(&format!("{LAST}.log"), |bytes| {
+        for (at, size, _) in batches(bytes) {
+            from.get_or_insert(i64::from_be_bytes(bytes[at..at + 8].try_into().unwrap()));
+            bytes[at + 12..at + 16].copy_from_slice(&9i32.to_be_bytes());
+            reseal(&mut bytes[at..at + size]);
+        }
+    });
+    copied.crashed(0);
+    let line = |offset: i64| format!("0\n1\n9 {offset}\n");
+    let from = from.unwrap();
+    fs::write(copied.path(moved), line(from + 1)).unwrap();
+    let found = copied.only("leader-epoch-checkpoint");
+    assert_eq!(found["severity"], "notable", "{found:#}");
+    // Where the epoch begins its line may as well be all that is left of the file.
+    fs::write(copied.path(moved), line(from)).unwrap();
+    let found = copied.only("leader-epoch-checkpoint");
+    assert_eq!(found["defect"], "first-epoch-missing", "{found:#}");
+}
+
 /// The first line moves with the log start, whose checkpoint may not be at hand.
 #[test]
 fn a_first_leader_epoch_that_moved_with_the_log_start_is_no_alarm() {

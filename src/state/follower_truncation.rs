@@ -21,6 +21,24 @@ pub struct ReplicaLog {
     pub high_watermark: Option<i64>,
 }
 
+impl ReplicaLog {
+    /// As a start has it: a log that ends below its own start is dropped, and begins anew there
+    /// (`LogLoader.deleteSegmentsIfLogStartGreaterThanLogEnd`).
+    fn loaded(&self) -> Self {
+        if self.log_start_offset <= self.log_end_offset {
+            return self.clone();
+        }
+        let mut epochs = self.epochs.clone();
+        epochs.clear();
+        Self {
+            epochs,
+            log_start_offset: self.log_start_offset,
+            log_end_offset: self.log_start_offset,
+            high_watermark: self.high_watermark,
+        }
+    }
+}
+
 /// What a follower does to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowerTruncation {
@@ -83,6 +101,7 @@ impl Following {
 /// log end.
 #[must_use]
 pub fn truncate_follower(leader: &ReplicaLog, follower: &ReplicaLog) -> FollowerTruncation {
+    let (leader, follower) = (&leader.loaded(), &follower.loaded());
     let leader_epochs = elected(leader, follower);
     let mut log = Following {
         epochs: follower.epochs.clone(),
@@ -105,7 +124,8 @@ pub fn truncate_follower(leader: &ReplicaLog, follower: &ReplicaLog) -> Follower
         // A high watermark is never below the log start (`UnifiedLog.updateHighWatermark`).
         log.truncate_to(high_watermark.max(log.start));
     }
-    // Each turn but the last cuts something off.
+    // Each turn but the last cuts something off; one may have the log begin at the leader's start,
+    // which is not behind its end.
     loop {
         let fetched_epoch = log.epochs.latest_epoch();
         let answer = fetched_epoch
@@ -222,6 +242,23 @@ mod tests {
         let done = truncate_follower(&leader, &follower);
         assert!(done.is_full);
         assert_eq!(done.truncate_to, Some(100));
+    }
+
+    #[test]
+    fn a_log_that_ends_below_its_start_is_empty_there() {
+        let empty = ReplicaLog {
+            log_start_offset: 51,
+            ..log(&[(1, 0)], 50)
+        };
+        let follower = log(&[(1, 0)], 50);
+        let led = truncate_follower(&empty, &follower);
+        assert_eq!((led.truncate_to, led.is_full), (Some(51), true));
+        let ahead = truncate_follower(&empty, &log(&[(1, 0)], 60));
+        assert_eq!(ahead.truncate_to, Some(51));
+        let itself = truncate_follower(&empty, &empty);
+        assert_eq!((itself.truncate_to, itself.is_full), (Some(51), false));
+        let follows = truncate_follower(&follower, &empty);
+        assert_eq!(follows.truncate_to, Some(50));
     }
 
     #[test]

@@ -272,10 +272,12 @@ impl EpochCheck {
                 return;
             }
         }
-        for (index, run) in self.runs.iter().enumerate() {
-            // Below the log start the lines are gone.
-            if run.last_offset < log_start || found.len() - told >= MAX_TOLD {
-                continue;
+        // Below the log start the lines are gone.
+        let moved = self.moved_start(lines, start).max(log_start);
+        let in_log = self.runs.iter().filter(|run| run.last_offset >= moved);
+        for (index, run) in in_log.enumerate() {
+            if found.len() - told >= MAX_TOLD {
+                break;
             }
             found.extend(self.of_run(index, run, lines, log_start, (start, recovers)));
         }
@@ -291,6 +293,20 @@ impl EpochCheck {
                 .map_or(i64::MAX, |line| line.start_offset);
             found.extend(self.of_line(entry, line, next, log_end, start));
         }
+    }
+
+    /// The log start as the first line has it: where the stop was not clean, and it lies inside an
+    /// epoch's batches. The start moves in this file at once, and in its checkpoint a minute later
+    /// (`LogManager.checkpointLogStartOffsets`). `i64::MIN` if it tells none.
+    fn moved_start(&self, lines: &[EpochEntry], start: &Start) -> i64 {
+        let line = lines.first().filter(|_| start.clean != Some(true));
+        let is_inside = |run: &EpochRun, line: &EpochEntry| {
+            run.epoch == line.epoch
+                && run.first_offset < line.start_offset
+                && line.start_offset <= run.last_offset
+        };
+        line.filter(|line| self.runs.iter().any(|run| is_inside(run, line)))
+            .map_or(i64::MIN, |line| line.start_offset)
     }
 
     /// Whether the file has the epoch of these batches, and from their first offset on.

@@ -172,6 +172,31 @@ fn verify_finds_each_obstacle() {
     }
 }
 
+/// `MetaPropertiesEnsemble.Loader` puts a log directory aside whose `meta.properties` it cannot
+/// read, whatever is wrong with it: the broker starts with none of its partitions.
+#[test]
+fn a_log_directory_whose_owner_cannot_be_read_is_offline() {
+    for properties in [
+        "version=1\ncluster.id=c\n",
+        "version=1\ncluster.id=c\nnode.id=abc\n",
+        "version=1\nnode.id=1\n",
+        "version=7\ncluster.id=c\nnode.id=1\n",
+    ] {
+        let data = copy_of("s02-txn-tv2/data");
+        fs::write(data.path().join("meta.properties"), properties).unwrap();
+        let run = recover(&[data.path().as_os_str()]);
+        assert_eq!(run.status, Some(1), "{properties}: {}", run.table);
+        let offline = json!("RuntimeException");
+        assert!(broker_errors(&run.rows).iter().all(|it| **it == offline));
+        let corrupt = corrupt(&[data.path()]);
+        let path = data.path().join("meta.properties");
+        let told = obstacles(&[data.path()]);
+        let path = path.display().to_string();
+        assert!(told.contains(&path), "{told:?}");
+        assert!(corrupt.contains(&path), "{corrupt:?}");
+    }
+}
+
 /// The same directory given twice is no second one.
 #[test]
 fn a_path_given_twice_is_one_log_directory() {

@@ -176,6 +176,8 @@ pub enum Obstacle {
         /// What is wrong with it.
         defect: DecodeError,
     },
+    /// `meta.properties` (`MetaPropertiesEnsemble.Loader`).
+    UnreadableMetaProperties(DecodeError),
     /// What has the name of a file that a broker reads, and is none.
     NotAFile(OddRootFile),
 }
@@ -345,6 +347,18 @@ fn of_files(dir: &LogDir, io: Io) -> Vec<StartObstacle> {
             what: Obstacle::NotAFile(odd.clone()),
         });
     }
+    if let Some(defect) = bad_meta_properties(dir, io) {
+        let name = LogDirFileName::MetaProperties;
+        found.push(StartObstacle {
+            path: dir.path.join(name.to_string()).display().to_string(),
+            exception: "RuntimeException",
+            stops_broker: false,
+            message: format!("{name}: {defect}"),
+            next_step: "correct it: it says whose log directory this is, and a broker without it \
+                        does not start either",
+            what: Obstacle::UnreadableMetaProperties(defect),
+        });
+    }
     for problem in Checkpoints::read(&dir.path, io).problems {
         let message = problem.to_string();
         let Some(defect) = problem.defect else {
@@ -364,6 +378,17 @@ fn of_files(dir: &LogDir, io: Io) -> Vec<StartObstacle> {
         });
     }
     found
+}
+
+/// What is wrong with the `meta.properties` of a log directory, if it has one.
+fn bad_meta_properties(dir: &LogDir, io: Io) -> Option<DecodeError> {
+    let name = LogDirFileName::MetaProperties.to_string();
+    if !dir.files.contains(&name) {
+        return None;
+    }
+    let file = MappedFile::open(&dir.path.join(name), io).ok()?;
+    let bytes = file.read_all().ok()?;
+    MetaProperties::decode(&bytes).err()
 }
 
 fn resolved(path: &Path) -> PathBuf {

@@ -10,7 +10,6 @@ use super::partition::{VerifyOptions, VerifySummary};
 use crate::error::DecodeError;
 use crate::format::checkpoint::OffsetCheckpoint;
 use crate::format::file_name::{LogDirFileName, PartitionDirName};
-use crate::format::meta_properties::MetaProperties;
 use crate::log::Error;
 use crate::log::broker_start::{
     DOES_NOT_START, GOES_OFFLINE_LATER, Obstacle, StartObstacle, StartObstacles,
@@ -102,8 +101,12 @@ fn of_obstacle(obstacle: &StartObstacle) -> Option<Finding> {
             }
         }
         Obstacle::UnreadableCheckpoint { file, defect } => {
-            let position = Some(defect.position);
-            unreadable(file, position, defect.to_string(), GOES_OFFLINE_LATER)
+            unreadable(file, defect, GOES_OFFLINE_LATER, CHECKPOINT_STEP)
+        }
+        Obstacle::UnreadableMetaProperties(defect) => {
+            let name = LogDirFileName::MetaProperties.to_string();
+            let stops = format!("{DOES_NOT_START} with this log directory");
+            unreadable(&name, defect, &stops, obstacle.next_step)
         }
         Obstacle::NotAFile(_) => return None,
     })
@@ -122,16 +125,9 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
             let decoded = OffsetCheckpoint::decode(&file.read_all()?).ok();
             Ok(decoded.and_then(|checkpoint| below_zero(name, &checkpoint)))
         }
-        LogDirFileName::MetaProperties => {
-            let file = read()?;
-            let decoded = MetaProperties::decode(&file.read_all()?);
-            let stops = format!("{DOES_NOT_START} with this log directory");
-            let of = |error: DecodeError| {
-                unreadable(name, Some(error.position), error.to_string(), &stops)
-            };
-            Ok(decoded.err().map(of))
-        }
-        LogDirFileName::BootstrapCheckpoint
+        // An obstacle if it is unreadable.
+        LogDirFileName::MetaProperties
+        | LogDirFileName::BootstrapCheckpoint
         | LogDirFileName::Lock
         | LogDirFileName::CleanShutdown
         | LogDirFileName::RemoteLogIndexCache
@@ -141,17 +137,17 @@ fn check_file(dir: &LogDir, name: &str, options: &VerifyOptions) -> Result<Optio
     }
 }
 
-fn unreadable(name: &str, position: Option<u64>, defect: String, action: &str) -> Finding {
+const CHECKPOINT_STEP: &str = "without the offset checkpoints a broker recovers everything and \
+                               starts; take the file away, or correct it";
+
+fn unreadable(name: &str, error: &DecodeError, action: &str, next_step: &str) -> Finding {
+    let defect = error.to_string();
     Finding {
         file: Some(name.to_owned()),
-        position,
+        position: Some(error.position),
         found: Some(defect.clone()),
         broker_action: action.to_owned(),
-        next_step: Some(
-            "without the offset checkpoints a broker recovers everything and starts; take the \
-             file away, or correct it"
-                .to_owned(),
-        ),
+        next_step: Some(next_step.to_owned()),
         ..Finding::new(Severity::Corrupt, Kind::CheckpointUnreadable, defect)
     }
 }

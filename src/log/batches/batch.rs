@@ -76,14 +76,18 @@ impl<'w> Batch<'w> {
     }
 
     /// Fetches the second cache line of the header behind a large batch, if that is mapped: who
-    /// reads more of it than its length would wait twice. Not for those who read the records: their
-    /// bytes come in a stream, which is broken by this.
+    /// reads more of it than its length would wait twice. And the header behind that one, which is
+    /// as far away where batches are as full as they may be. Not for those who read the records:
+    /// their bytes come in a stream, which is broken by this.
     #[inline]
     pub(super) fn fetch_next_header(&self) {
         if let Ok(size) = usize::try_from(self.size_in_bytes())
             && size > PREFETCH_BATCH_MAX
         {
             prefetch(self.at_hand, size.saturating_add(CACHE_LINE));
+            let likely = size.saturating_mul(2);
+            prefetch(self.at_hand, likely);
+            prefetch(self.at_hand, likely.saturating_add(CACHE_LINE));
         }
     }
 

@@ -350,7 +350,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut walk = BatchWalk::new(&opened.file);
         loop {
             let position = walk.position();
-            if let Some(batch) = walk.next_mapped() {
+            if let Some(batch) = walk.next_mapped_header() {
                 segment.batch(&batch);
                 folds.batch(at, &batch)?;
             } else if let Some(entry) = walk.next_entry() {

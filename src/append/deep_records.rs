@@ -11,7 +11,8 @@ use std::path::Path;
 use super::error::{Error, LoadError};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::format::control_record::{EndTransactionMarker, first_record};
-use crate::format::legacy_record::{MAGIC_V0, MAGIC_V1};
+use crate::format::legacy_record::{COMMON_HEADER_SIZE, MAGIC_V0, MAGIC_V1};
+use crate::format::legacy_record_set;
 use crate::format::record::Record;
 use crate::format::record_batch::{CompressionType, RecordBatchHeader};
 use crate::log;
@@ -51,7 +52,7 @@ pub(super) fn look_into<'b>(
     } else {
         unpacked_marker(path, batch)?
     };
-    let (path, position) = (path.to_owned(), batch.position);
+    let position = batch.position;
     match decoded {
         Ok((Some(marker), timestamp_delta)) => {
             loaded.marker = Some(marker);
@@ -62,9 +63,13 @@ pub(super) fn look_into<'b>(
             }
             Ok(Some(loaded))
         }
-        Ok((None, _)) => Err(LoadError::NotAMarker { path, position }.into()),
+        Ok((None, _)) => Err(LoadError::NotAMarker {
+            path: path.to_owned(),
+            position,
+        }
+        .into()),
         Err(source) => Err(LoadError::Marker {
-            path,
+            path: path.to_owned(),
             position,
             source,
         }
@@ -95,13 +100,7 @@ fn unpacked_marker(path: &Path, batch: &Batch<'_>) -> Result<Decoded, Error> {
     match bad.map(|bad| (exception_of(&bad), bad.error)) {
         // As for a record that is not compressed: a start that recovers goes no further.
         Some((INVALID_RECORD, source)) => Ok(Err(source)),
-        Some((exception, source)) => Err(LoadError::Records {
-            path: path.to_owned(),
-            position: batch.position,
-            source,
-            exception,
-        }
-        .into()),
+        Some((exception, source)) => Err(unreadable(path, batch.position, source, exception)),
         None => Ok(first.unwrap_or(Ok((None, 0)))),
     }
 }
@@ -120,15 +119,7 @@ pub(super) fn base_offset(path: &Path, batch: &StreamBatch<'_>) -> Result<i64, E
 
 #[cold]
 fn first_offset(path: &Path, wrapper: &LegacyEntry<'_>) -> Result<i64, Error> {
-    let failed = |source, exception| -> Error {
-        LoadError::Records {
-            path: path.to_owned(),
-            position: wrapper.position,
-            source,
-            exception,
-        }
-        .into()
-    };
+    let failed = |source, exception| unreadable(path, wrapper.position, source, exception);
     let codec = wrapper.header.compression_type();
     let magic = wrapper.header.magic();
     let problem = if codec.0 > CompressionType::ZSTD.0 {
@@ -144,7 +135,7 @@ fn first_offset(path: &Path, wrapper: &LegacyEntry<'_>) -> Result<i64, Error> {
         value_past_end(&wrapper.bytes()?, magic).map(|(kind, exception)| ("value", kind, exception))
     };
     if let Some((field, kind, exception)) = problem {
-        let source = DecodeError::new("legacy record set", field, 0, kind);
+        let source = DecodeError::new(legacy_record_set::STRUCTURE, field, 0, kind);
         return Err(failed(source, exception));
     }
     let mut first = None;
@@ -177,7 +168,12 @@ fn value_past_end(entry: &[u8], magic: i8) -> Option<(DecodeErrorKind, &'static 
         let bytes = entry.get(position..)?.first_chunk::<4>()?;
         Some(i32::from_be_bytes(*bytes))
     };
-    let key_size_at = if magic == MAGIC_V0 { 18 } else { 26 };
+    let timestamp_size = if magic == MAGIC_V0 {
+        0
+    } else {
+        size_of::<i64>()
+    };
+    let key_size_at = COMMON_HEADER_SIZE + timestamp_size;
     let Some(key_size) = size_at(key_size_at) else {
         return cut(key_size_at + 4, OUT_OF_BOUNDS);
     };
@@ -192,6 +188,16 @@ fn value_past_end(entry: &[u8], magic: i8) -> Option<(DecodeErrorKind, &'static 
     None
 }
 
+fn unreadable(path: &Path, position: u64, source: DecodeError, exception: &'static str) -> Error {
+    LoadError::Records {
+        path: path.to_owned(),
+        position,
+        source,
+        exception,
+    }
+    .into()
+}
+
 const INVALID_RECORD: &str = "InvalidRecordException";
 /// `CompressionType.forId`.
 const UNKNOWN_CODEC: &str = "IllegalArgumentException";
@@ -200,7 +206,7 @@ const OUT_OF_BOUNDS: &str = "IndexOutOfBoundsException";
 /// Simple name of the exception for records that cannot be read.
 fn exception_of(bad: &BadRecords) -> &'static str {
     let kind = &bad.error.kind;
-    let is_inside_wrapper = bad.error.structure == "legacy record set";
+    let is_inside_wrapper = bad.error.structure == legacy_record_set::STRUCTURE;
     if matches!(kind, DecodeErrorKind::UnknownCodec { .. }) {
         UNKNOWN_CODEC
     } else if matches!(kind, DecodeErrorKind::Compressed { .. }) {

@@ -12,7 +12,8 @@ use super::legacy_record::{
 use super::record_batch::{CompressionType, LOG_OVERHEAD, TimestampType};
 use crate::error::{DecodeError, DecodeErrorKind};
 
-const STRUCTURE: &str = "legacy record set";
+/// What errors call it.
+pub(crate) const STRUCTURE: &str = "legacy record set";
 
 /// A message with what its wrapper adds to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

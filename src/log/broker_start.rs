@@ -44,7 +44,7 @@ impl BrokerNode {
     /// The broker that the `meta.properties` of a log directory names.
     #[must_use]
     pub fn of_log_dir(path: &Path, io: Io) -> Option<Self> {
-        Self::of(meta_properties(path, io)?)
+        Self::of(meta_properties(path, io)?.ok()?)
     }
 
     fn of(properties: MetaProperties) -> Option<Self> {
@@ -74,7 +74,8 @@ pub(super) struct KRaftLogDir {
 impl KRaftLogDir {
     /// What its `meta.properties` says.
     pub(super) fn open(path: &Path, io: Io) -> Option<Self> {
-        let properties = meta_properties(path, io).filter(|it| it.version > 0)?;
+        let properties = meta_properties(path, io)?.ok();
+        let properties = properties.filter(|it| it.version > 0)?;
         let directory_id = properties.directory_id;
         let node = BrokerNode::of(properties)?;
         Some(Self { node, directory_id })
@@ -94,10 +95,11 @@ impl KRaftLogDir {
     }
 }
 
-fn meta_properties(path: &Path, io: Io) -> Option<MetaProperties> {
+/// The `meta.properties` of a log directory; `None` if there is none to read.
+fn meta_properties(path: &Path, io: Io) -> Option<Result<MetaProperties, DecodeError>> {
     let file = path.join(LogDirFileName::MetaProperties.to_string());
     let file = MappedFile::open(&file, io).ok()?;
-    MetaProperties::decode(&file.read_all().ok()?).ok()
+    Some(MetaProperties::decode(&file.read_all().ok()?))
 }
 
 /// What a broker comes to that cannot start.
@@ -252,7 +254,12 @@ impl StartObstacles {
     }
 
     fn log_dir(&mut self, dir: &LogDir, resolved: PathBuf, replicas: &mut Replicas<'_>, io: Io) {
-        let node = BrokerNode::of_log_dir(&dir.path, io);
+        let (properties, defect) = match meta_properties(&dir.path, io) {
+            Some(Ok(properties)) => (Some(properties), None),
+            Some(Err(defect)) => (None, Some(defect)),
+            None => (None, None),
+        };
+        let node = properties.and_then(BrokerNode::of);
         let broker = node.map_or_else(|| Broker::Of(resolved.clone()), Broker::Node);
         self.brokers.insert(resolved.clone(), broker.clone());
         let mut add = |obstacle| {
@@ -289,7 +296,7 @@ impl StartObstacles {
                 },
             });
         }
-        of_files(dir, io).into_iter().for_each(add);
+        of_files(dir, defect, io).into_iter().for_each(add);
     }
 }
 
@@ -331,8 +338,9 @@ impl Replicas<'_> {
     }
 }
 
-/// What of the files that lie directly in a log directory a broker cannot read.
-fn of_files(dir: &LogDir, io: Io) -> Vec<StartObstacle> {
+/// What of the files that lie directly in a log directory a broker cannot read. `defect` is what is
+/// wrong with its `meta.properties`.
+fn of_files(dir: &LogDir, defect: Option<DecodeError>, io: Io) -> Vec<StartObstacle> {
     let mut found = Vec::new();
     for odd in &dir.odd {
         let Some((exception, stops_broker)) = odd.outage() else {
@@ -347,7 +355,7 @@ fn of_files(dir: &LogDir, io: Io) -> Vec<StartObstacle> {
             what: Obstacle::NotAFile(odd.clone()),
         });
     }
-    if let Some(defect) = bad_meta_properties(dir, io) {
+    if let Some(defect) = defect {
         let name = LogDirFileName::MetaProperties;
         found.push(StartObstacle {
             path: dir.path.join(name.to_string()).display().to_string(),
@@ -378,17 +386,6 @@ fn of_files(dir: &LogDir, io: Io) -> Vec<StartObstacle> {
         });
     }
     found
-}
-
-/// What is wrong with the `meta.properties` of a log directory, if it has one.
-fn bad_meta_properties(dir: &LogDir, io: Io) -> Option<DecodeError> {
-    let name = LogDirFileName::MetaProperties.to_string();
-    if !dir.files.contains(&name) {
-        return None;
-    }
-    let file = MappedFile::open(&dir.path.join(name), io).ok()?;
-    let bytes = file.read_all().ok()?;
-    MetaProperties::decode(&bytes).err()
 }
 
 fn resolved(path: &Path) -> PathBuf {

@@ -40,6 +40,13 @@ pub struct StateOptions {
     pub high_watermark: Option<i64>,
 }
 
+impl StateOptions {
+    /// The high watermark that is known.
+    fn high_watermark_or(&self, checkpoints: CheckpointedOffsets) -> Option<i64> {
+        self.high_watermark.or(checkpoints.high_watermark)
+    }
+}
+
 /// Where the high watermark comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighWatermarkSource {
@@ -121,7 +128,7 @@ pub fn load_partition_state(
         return Ok(None);
     };
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
-    let known = options.high_watermark.or(checkpoints.high_watermark);
+    let known = options.high_watermark_or(checkpoints);
     let limit = options.at_offset.unwrap_or(i64::MAX);
     let (mut loaded, mut log_end_offset) =
         Loaded::up_to(limit, dir, log_start_offset, known, options)?;
@@ -133,8 +140,7 @@ pub fn load_partition_state(
     if log_end_offset == log_start_offset && !options.from_scratch && loaded.snapshot.is_none() {
         loaded.take_snapshot_of_emptied_log(dir, log_start_offset, options)?;
     }
-    let known = HashMap::new();
-    finish(dir, checkpoints, options, loaded, log_end_offset, known).map(Some)
+    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
 }
 
 /// The state that says where consumers stop: as a broker loads it, or, from scratch, as the `.log`
@@ -170,13 +176,12 @@ pub fn recovered_partition_state(
         return Ok(None);
     };
     let log_start_offset = log_start_offset(first.base_offset, checkpoints);
-    let known = options.high_watermark.or(checkpoints.high_watermark);
+    let known = options.high_watermark_or(checkpoints);
     let mut loaded = Loaded::default();
     let from = segment_of(dir, log_start_offset).map_or(log_start_offset, |it| it.base_offset);
     loaded.manager.load_without_snapshot(from);
     let log_end_offset = loaded.replay(from, dir, log_start_offset, known, options)?;
-    let known = HashMap::new();
-    finish(dir, checkpoints, options, loaded, log_end_offset, known).map(Some)
+    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
 }
 
 /// The segment that holds an offset, or would.
@@ -206,9 +211,10 @@ pub fn replayed_partition_state(
     }
     let loaded = Loaded {
         manager,
+        known,
         ..Loaded::default()
     };
-    finish(dir, checkpoints, options, loaded, log_end_offset, known).map(Some)
+    finish(dir, checkpoints, options, loaded, log_end_offset).map(Some)
 }
 
 /// Finds the stable offsets of a state that has been loaded.
@@ -218,7 +224,6 @@ fn finish(
     options: StateOptions,
     loaded: Loaded,
     log_end_offset: i64,
-    known: HashMap<i64, LogOffsetMetadata>,
 ) -> Result<PartitionState, Error> {
     let first_base_offset = dir.segments.first().map_or(0, |first| first.base_offset);
     let log_start_offset = log_start_offset(first_base_offset, checkpoints);
@@ -229,7 +234,7 @@ fn finish(
     let mut manager = loaded.manager;
     manager.update_map_end_offset(log_end_offset);
 
-    let log = DirOffsets::new(dir, options.io, log_end_offset, known);
+    let log = DirOffsets::new(dir, options.io, log_end_offset, loaded.known);
     let mut offsets = StableOffsets::new(log_start_offset, &manager, &log);
     let (high_watermark, high_watermark_source) =
         match (options.high_watermark, checkpoints.high_watermark) {
@@ -277,6 +282,8 @@ struct Loaded {
     snapshot: Option<i64>,
     unusable: Vec<UnusableSnapshot>,
     refused: Vec<RefusedBatch>,
+    /// Places of batches by their base offset, those that are known.
+    known: HashMap<i64, LogOffsetMetadata>,
 }
 
 impl Loaded {

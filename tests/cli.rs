@@ -23,7 +23,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
@@ -562,7 +561,6 @@ fn pipes_and_devices_are_no_files() {
     symlink("/dev/null", partition.join("00000000000000000007.index")).unwrap();
     let _socket =
         std::os::unix::net::UnixListener::bind(partition.join("00000000000000000008.log")).unwrap();
-    let started = Instant::now();
     let dump = run(dir.path(), ["dump", "orders-0"]);
     assert_eq!(dump.status, 0, "{}", dump.stderr);
     assert!(dump.stdout.contains(LOG));
@@ -588,7 +586,6 @@ fn pipes_and_devices_are_no_files() {
     );
     let ls = run(dir.path(), ["ls", "."]);
     assert_eq!(ls.status, 0, "{}", ls.stderr);
-    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 // Names.

@@ -1,13 +1,14 @@
 //! Partition directories for races, the same bytes on every run.
 //!
-//! | folder    | what                                                                          |
-//! |-----------|-------------------------------------------------------------------------------|
-//! | `large-0` | 2 GiB in two segments: 16 records of 1 KiB a batch, 10 idempotent producers   |
-//! | `tiny-0`  | 512 MiB: 1 to 5 records of 100 bytes a batch, 10 idempotent producers         |
-//! | `txn-0`   | 512 MiB: the same in transactions of 50 producers, with COMMIT and ABORT markers |
-//! | `index-0` | 4 MiB as `tiny-0`, for checks of index files                                  |
-//! | `lz4-0`   | 128 MiB: batches as in `large-0`, of text, compressed                         |
-//! | `zstd-0`  | 128 MiB: the same                                                             |
+//! | folder     | what                                                                         |
+//! |------------|------------------------------------------------------------------------------|
+//! | `large-0`  | 2 GiB in two segments: 16 records of 1 KiB a batch, 10 idempotent producers  |
+//! | `middle-0` | 512 MiB: 4 records of 1 KiB a batch, 10 idempotent producers                 |
+//! | `tiny-0`   | 512 MiB: 1 to 5 records of 100 bytes a batch, 10 idempotent producers        |
+//! | `txn-0`    | 512 MiB: the same in transactions of 50 producers, with COMMIT and ABORT markers |
+//! | `index-0`  | 4 MiB as `tiny-0`, for checks of index files                                 |
+//! | `lz4-0`    | 128 MiB: batches as in `large-0`, of text, compressed                        |
+//! | `zstd-0`   | 128 MiB: the same                                                            |
 //!
 //! Every segment has its `.index` and `.timeindex`, an entry every 4096 bytes as a broker writes
 //! them, and `txn-0` its `.txnindex`, without which it would be a damaged log. There are no
@@ -49,12 +50,22 @@ struct Shape {
     codec: CompressionType,
 }
 
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 7] = [
     Shape {
         name: "large-0",
         segments: 2,
         segment_bytes: 1024 * MIB,
         records: (16, 16),
+        value_size: 1010,
+        producers: 10,
+        is_transactional: false,
+        codec: CompressionType::NONE,
+    },
+    Shape {
+        name: "middle-0",
+        segments: 1,
+        segment_bytes: 512 * MIB,
+        records: (4, 4),
         value_size: 1010,
         producers: 10,
         is_transactional: false,

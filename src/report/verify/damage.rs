@@ -8,6 +8,7 @@ use super::resume::Resume;
 use super::start::{Start, not_loaded};
 use crate::format::record_batch::HEADER_SIZE_UP_TO_MAGIC;
 use crate::log::damage::{Damage, DamageKind};
+use crate::log::partition_walk::SegmentAt;
 
 /// Places of damage that are remembered.
 const MAX_DAMAGED: usize = 1000;
@@ -134,25 +135,16 @@ fn stem(finding: &Finding) -> Option<String> {
     Some(stem.to_owned())
 }
 
-/// The segment that damage lies in.
-pub(super) struct DamagedSegment<'s> {
-    /// Its place in the directory.
-    pub(super) index: usize,
-    pub(super) base_offset: i64,
-    pub(super) file: &'s str,
-    pub(super) size_in_bytes: u64,
-}
-
 /// The finding of a stretch of damage. `next_offset` is the offset expected there, `behind` what
 /// comes next.
 pub(super) fn of_damage(
     damage: &Damage,
     start: &Start,
-    segment: &DamagedSegment<'_>,
+    segment: SegmentAt<'_>,
     next_offset: i64,
     behind: Resume,
 ) -> Finding {
-    let DamagedSegment { index, file, .. } = *segment;
+    let SegmentAt { index, file, .. } = segment;
     let is_at_end = damage.position + damage.size_in_bytes == segment.size_in_bytes;
     let is_tail = is_at_end && start.is_last(index);
     let readable = Readable::from(damage.readable);

@@ -29,6 +29,13 @@ pub(super) struct Stretch {
 
 type Checked = Result<Vec<Finding>, Error>;
 
+/// Bytes of a segment that the walk comes to next.
+struct Ahead {
+    segment: Arc<OpenSegment>,
+    from: u64,
+    len: u64,
+}
+
 /// What the threads share.
 #[derive(Default)]
 pub(super) struct Queue {
@@ -39,6 +46,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
+    ahead: Option<Ahead>,
     waiting: VecDeque<(u64, Stretch)>,
     checked: BTreeMap<u64, Checked>,
     is_closed: bool,
@@ -56,6 +64,13 @@ impl Queue {
         loop {
             let mut state = self.lock();
             let (number, stretch) = loop {
+                // First, for the walk is what all others wait for.
+                if let Some(ahead) = state.ahead.take() {
+                    drop(state);
+                    ahead.segment.file.map_ahead(ahead.from, ahead.len);
+                    state = self.lock();
+                    continue;
+                }
                 if let Some(next) = state.waiting.pop_front() {
                     break next;
                 }
@@ -78,6 +93,7 @@ impl Queue {
         let mut state = self.lock();
         state.is_closed = true;
         // After an error nobody asks for the rest.
+        state.ahead = None;
         state.waiting.clear();
         drop(state);
         self.work.notify_all();
@@ -110,6 +126,7 @@ pub(super) struct InOrder<'q> {
     next: u64,
     under_way: usize,
     window: usize,
+    has_others: bool,
     unpacker: Unpacker,
 }
 
@@ -121,6 +138,7 @@ impl<'q> InOrder<'q> {
             next: 0,
             under_way: 0,
             window: threads * WINDOW_PER_THREAD,
+            has_others: threads > 1,
             unpacker: Unpacker::new(max_batch_bytes),
         }
     }
@@ -133,6 +151,16 @@ impl<'q> InOrder<'q> {
     /// Whether so much waits that it should be finished first.
     pub(super) fn is_full(&self) -> bool {
         self.slots.len() >= MAX_WAITING
+    }
+
+    /// Has another thread take the page faults of the next bytes of a segment.
+    pub(super) fn map_ahead(&self, segment: &Arc<OpenSegment>, from: u64, len: u64) {
+        if !self.has_others {
+            return;
+        }
+        let segment = Arc::clone(segment);
+        self.queue.lock().ahead = Some(Ahead { segment, from, len });
+        self.queue.work.notify_one();
     }
 
     /// Hands a stretch in, if there is any byte in it. May check another one here.

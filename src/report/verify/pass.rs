@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::batches::SegmentContext;
-use super::damage::{Damaged, DamagedSegment, of_damage};
+use super::damage::{Damaged, of_damage};
 use super::files::{check_partition_metadata, check_segments, check_txn_index};
 use super::finding::Finding;
 use super::folds::Folds;
@@ -37,6 +37,8 @@ use crate::report::txns::begin;
 /// A stretch that one thread checks at a time ends behind so many bytes or batches.
 const STRETCH_BYTES: u64 = 1024 * 1024;
 const STRETCH_BATCHES: u32 = 1024;
+/// So much is mapped at a time ahead of a walk over small batches.
+const MAP_AHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
 /// What has been walked.
 #[derive(Default)]
@@ -340,13 +342,8 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             from,
             to,
         };
-        let place = DamagedSegment {
-            index: segment.index,
-            base_offset: segment.base,
-            file: &opened.name,
-            size_in_bytes: size,
-        };
         let (mut from, mut batches) = (0, 0);
+        let mut mapped_to = 0;
         let mut walk = BatchWalk::new(&opened.file);
         loop {
             let position = walk.position();
@@ -361,7 +358,7 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
                     let behind = Resume::find(opened, &searched, from, next_base)?;
                     // What is missing between this segment and the one before is told apart.
                     let next_offset = folds.gaps.next_offset().max(segment.base);
-                    let finding = of_damage(damage, &self.start, &place, next_offset, behind);
+                    let finding = of_damage(damage, &self.start, at, next_offset, behind);
                     folds.found.push(finding);
                 }
                 segment.entry(&entry);
@@ -375,6 +372,9 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             if position - from.min(position) >= STRETCH_BYTES || batches >= STRETCH_BATCHES {
                 self.out.submit(stretch(from, position));
                 from = from.max(position);
+                if batches >= STRETCH_BATCHES {
+                    mapped_to = self.map_ahead(opened, position, mapped_to);
+                }
                 batches = 0;
                 self.hand_over(folds)?;
             } else if !folds.found.is_empty() || !folds.gap_findings.is_empty() {
@@ -387,6 +387,17 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             }
         }
         Ok(())
+    }
+
+    /// Over small batches this thread is the busiest: others take its page faults. Returns up to
+    /// where they do.
+    fn map_ahead(&self, opened: &Arc<OpenSegment>, position: u64, mapped_to: u64) -> u64 {
+        if mapped_to >= position + MAP_AHEAD_BYTES {
+            return mapped_to;
+        }
+        let from = mapped_to.max(position);
+        self.out.map_ahead(opened, from, MAP_AHEAD_BYTES);
+        from + MAP_AHEAD_BYTES
     }
 }
 

@@ -96,9 +96,15 @@ fn replace(
             gone.push(base_offset);
         }
     }
+    let lowest = bases.iter().min().copied();
     for mut piece in pieces {
         piece.change_file_suffixes(FileState::Live)?;
         log.segments.insert(piece.base_offset, piece);
+    }
+    // Taken out by its base offset once the pieces are in, and whatever has that by then: only the
+    // lowest of the pieces is spared. The files of a piece stay.
+    if was_in && lowest != Some(base_offset) {
+        log.segments.remove(&base_offset);
     }
     log.files.sync_dir(&log.dir)?;
     Ok(gone)

@@ -143,6 +143,31 @@ pub fn open_segment(
     }))
 }
 
+/// Whether a batch of magic 2 lies there, and its checksum is wrong.
+///
+/// # Errors
+/// If the segment cannot be read.
+pub fn is_damaged_at(
+    dir: &PartitionDir,
+    io: Io,
+    segment_base_offset: i64,
+    position: u64,
+) -> Result<bool, Error> {
+    let mut segments = dir.segments.iter();
+    let segment = segments.find(|it| it.base_offset == segment_base_offset);
+    let opened = segment.map(|it| open_segment(dir, it, io)).transpose()?;
+    let Some(opened) = opened.flatten() else {
+        return Ok(false);
+    };
+    match BatchWalk::starting_at(&opened.file, position).next_entry() {
+        Some(Ok(Entry::Batch(batch))) if batch.position == position => {
+            Ok(!batch.is_plainly_valid() && !batch.is_valid()?)
+        }
+        Some(Err(error)) => Err(error),
+        Some(Ok(_)) | None => Ok(false),
+    }
+}
+
 /// A batch found by an offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPlace {

@@ -11,7 +11,7 @@ use crate::format::{NO_PRODUCER_EPOCH, NO_TIMESTAMP};
 use crate::log::Error;
 use crate::log::checkpoints::{CheckpointedOffsets, high_watermark_past_end};
 use crate::log::partition_dir::PartitionDir;
-use crate::log::partition_walk::find_batch;
+use crate::log::partition_walk::{find_batch, is_damaged_at};
 use crate::state::TxnMetadata;
 
 /// One partition.
@@ -96,6 +96,9 @@ pub struct HeldBy {
     pub class: Option<TransactionClass>,
     /// What the coordinator has of the transactional id, for open ones; as in `txns`.
     pub coordinator: Option<CoordinatorRow>,
+    /// Of an open one: whether the checksum of the first of its batches is wrong: what that says of
+    /// its producer may not be so.
+    pub first_batch_is_damaged: bool,
     /// Of an open one: the first and the last of the offsets behind its first that the log has
     /// lost. Its marker may lie there, and other replicas have it ended then; null if nothing is.
     pub marker_may_be_lost_in: Option<OffsetRange>,
@@ -233,6 +236,12 @@ fn held_by(
         None => LostOffsets::behind(dir, checkpoints, options.io, first_offset)?,
         Some(_) => LostOffsets::default(),
     };
+    let first_batch_is_damaged = match &place {
+        Some(it) if txn.last_offset.is_none() => {
+            is_damaged_at(dir, options.io, it.segment_base_offset, it.position)?
+        }
+        Some(_) | None => false,
+    };
     Ok(HeldBy {
         kind,
         producer_id: txn.producer_id,
@@ -250,6 +259,7 @@ fn held_by(
         class: None,
         coordinator: None,
         file: place.map(|place| place.file),
+        first_batch_is_damaged,
         marker_may_be_lost_in: lost.between(
             first_offset.saturating_add(1),
             options.at_offset.unwrap_or(i64::MAX),

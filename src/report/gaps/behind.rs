@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::after_swaps::AfterSwaps;
+use super::doubt::is_sound;
 use super::finding::{Detail, Finding, GapKind, OffsetRange};
 use super::{GapFold, GapOptions, find_gaps};
 use crate::log::batches::Entry;
@@ -51,7 +52,9 @@ impl LostOffsets {
         if AfterSwaps::of(dir, checkpoints, &options)?.is_some() {
             return Self::of(dir, checkpoints, io);
         }
-        let mut fold = GapFold::begin(dir, checkpoints, &options)?;
+        // It begins in the middle, where sequences fit nothing.
+        let fold = GapFold::begin(dir, checkpoints, &options)?;
+        let mut fold = fold.believing_headers();
         let mut lost = Self::default();
         let mut found = Vec::new();
         let mut is_begun = false;
@@ -64,6 +67,14 @@ impl LostOffsets {
                 fold.offsets.start_at(at.index, begins_at);
             }
             fold.entry(at, &entry, &mut found)?;
+            // Of a damaged marker nobody knows whose it is.
+            if let Entry::Batch(batch) = &entry
+                && batch.header.attributes().is_control()
+                && !is_sound(batch)?
+            {
+                let header = batch.header;
+                lost.ranges.add(header.base_offset(), header.last_offset());
+            }
             found.drain(..).for_each(|finding| lost.take(&finding));
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;

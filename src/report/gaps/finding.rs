@@ -63,7 +63,7 @@ pub enum GapClass {
     SegmentInSwap,
     /// Records that are here, and that the next start deletes for a `.swap` without them.
     SwapLoss,
-    /// Bytes that are no batch, by the kind of damage.
+    /// Bytes that are no batch, by the kind of damage, or a damaged batch.
     Damage(&'static str),
     /// A leader that knew the producer would have refused what follows: its state had expired or
     /// was lost, or the batch came through replication.
@@ -87,6 +87,9 @@ pub enum GapClass {
 }
 
 impl GapClass {
+    /// A batch with a wrong checksum, where believing its header would mislead.
+    pub(super) const BAD_CRC: Self = Self::Damage("bad-crc");
+
     /// The word used in rows.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -391,6 +394,7 @@ impl GapClass {
             Self::SwapLoss => "still here; the next start deletes it for",
             Self::Damage("zero-tail") => "zeros in place of batches",
             Self::Damage("torn-tail") => "the .log ends in a torn batch",
+            Self::BAD_CRC => "damaged batch: its checksum is wrong; kseg verify tells more",
             Self::Damage(_) => "damaged bytes; kseg dump shows them",
             Self::ExpiredOrLostState => "the leader had no state of the producer",
             Self::NeverStored => "never stored",

@@ -2,10 +2,12 @@
 //! order, or go back, each with its likely cause.
 //!
 //! One pass over the headers follows offsets and producers. Only where batches may repeat earlier
-//! ones, a second pass looks those up, some ten thousand at a time; a sound log never needs it.
+//! ones, a second pass looks those up, some ten thousand at a time, and only where a header does
+//! not fit, checksums are looked at; a sound log needs neither.
 
 mod after_swaps;
 mod behind;
+mod doubt;
 mod ends;
 mod finding;
 pub(super) mod offsets;
@@ -26,17 +28,20 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use self::after_swaps::AfterSwaps;
+use self::doubt::{Checksums, Doubt, is_sound};
 pub(super) use self::ends::lost_log;
-use self::offsets::{Offsets, Placed};
+use self::offsets::{Offsets, Placed, Unreadable};
 use self::repeats::Repeats;
 use self::told::{Told, hidden};
 use super::coordinator_topics::is_written_by_coordinator;
 use super::filter::Filter;
 use super::partition_state::read_snapshot;
 use crate::format::control_record::EndTransactionMarker;
-use crate::format::record_batch::CompressionType;
+use crate::format::internal_topic::InternalTopic;
+use crate::format::record_batch::{CompressionType, RecordBatchHeader};
 use crate::log::batches::{Batch, Entry, LegacyEntry};
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::damage::ReadableFields;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::{SegmentAt, walk_partition};
 use crate::log::{Error, Io};
@@ -127,6 +132,10 @@ pub fn find_gaps<E: From<Error>>(
     Ok(summary)
 }
 
+fn is_metadata_log(dir: &PartitionDir) -> bool {
+    dir.topic() == Some(InternalTopic::ClusterMetadata.name())
+}
+
 fn sequences(dir: &PartitionDir) -> SequenceGaps {
     let begins_at_zero = dir
         .segments
@@ -207,7 +216,13 @@ impl<F> Out<'_, F> {
 /// The pass over a partition's entries, for whoever walks them.
 pub(super) struct GapFold<'d> {
     dir: &'d PartitionDir,
-    io: Io,
+    checkpoints: CheckpointedOffsets,
+    options: GapOptions,
+    checksums: Checksums,
+    /// Whether one was wrong.
+    has_damaged: bool,
+    /// Whether the cleaner is known to have been at work.
+    was_cleaned: bool,
     snapshot: Option<i64>,
     offsets: Offsets<'d>,
     sequences: SequenceGaps,
@@ -227,7 +242,11 @@ impl<'d> GapFold<'d> {
     ) -> Result<Self, Error> {
         let mut fold = Self {
             dir,
-            io: options.io,
+            checkpoints,
+            options: options.clone(),
+            checksums: Checksums::InDoubt,
+            has_damaged: false,
+            was_cleaned: checkpoints.cleaner_offset.is_some(),
             snapshot: None,
             offsets: Offsets::new(dir, options.io, checkpoints),
             sequences: sequences(dir),
@@ -257,7 +276,8 @@ impl<'d> GapFold<'d> {
     pub(super) fn finish(mut self, found: &mut Vec<Finding>) -> Result<GapSummary, Error> {
         self.offsets.finish(found)?;
         found.extend(self.pending);
-        self.repeats.resolve(self.dir, self.io, found)?;
+        self.repeats
+            .resolve(self.dir, self.options.io, self.has_damaged, found)?;
         Ok(GapSummary {
             log_start_offset: self.offsets.log_start_offset,
             log_end_offset: self.offsets.next_offset,
@@ -321,6 +341,17 @@ impl<'d> GapFold<'d> {
     ) -> Result<(), Error> {
         self.offsets.enter(at.index, found)?;
         let header = batch.header;
+        if self.checksums == Checksums::All && !is_sound(batch)? {
+            self.has_damaged = true;
+            self.offsets.unreadable(Unreadable {
+                segment: at.index,
+                position: batch.position,
+                class: GapClass::BAD_CRC,
+                readable: ReadableFields::from_prefix(&header.as_array()),
+            });
+            return Ok(());
+        }
+        let begin = found.len();
         let placed = Placed {
             segment: at.index,
             position: batch.position,
@@ -328,32 +359,57 @@ impl<'d> GapFold<'d> {
             last_offset: header.last_offset(),
         };
         let is_repeated = self.offsets.entry(placed, found)?;
-        if is_repeated {
-            return Ok(());
-        }
-        let fold = (&mut self.pending, &mut self.repeats);
-        let log_start_offset = self.offsets.log_start_offset;
-        let gone = self.offsets.gone;
-        self.sequences.batch(header, marker, gone, |finding| {
-            Told {
-                header,
-                placed,
-                log_start_offset,
+        let mut doubt = self.doubt_of(found.get(begin..).unwrap_or_default());
+        if !is_repeated {
+            let fold = (&mut self.pending, &mut self.repeats);
+            let log_start_offset = self.offsets.log_start_offset;
+            let gone = self.offsets.gone;
+            self.sequences.batch(header, marker, gone, |finding| {
+                doubt = doubt.max(Doubt::of(&finding));
+                Told {
+                    header,
+                    placed,
+                    log_start_offset,
+                }
+                .tell(finding, fold.0, fold.1, found);
+            });
+            let is_control = header.attributes().is_control();
+            if is_control || header.has_less_records() {
+                doubt = doubt.max(self.hidden(placed, header, marker, found));
             }
-            .tell(finding, fold.0, fold.1, found);
-        });
-        if self.repeats.is_full() {
-            std::mem::take(&mut self.repeats).resolve(self.dir, self.io, found)?;
         }
-        let is_control = header.attributes().is_control();
-        let is_unread = is_control && header.records_count() != 0;
-        if (is_control || header.has_less_records())
-            && placed.last_offset >= log_start_offset
-            && (self.tells_unread || !is_unread)
+        if doubt != Doubt::None {
+            self.look_into(doubt, at, batch, begin, found)?;
+        }
+        if self.repeats.is_full() {
+            std::mem::take(&mut self.repeats).resolve(
+                self.dir,
+                self.options.io,
+                self.has_damaged,
+                found,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Tells offsets of a batch that no consumer gets.
+    fn hidden(
+        &mut self,
+        placed: Placed,
+        header: &RecordBatchHeader,
+        marker: Option<EndTransactionMarker>,
+        found: &mut Vec<Finding>,
+    ) -> Doubt {
+        let begin = found.len();
+        let is_unread = header.attributes().is_control() && header.records_count() != 0;
+        if placed.last_offset >= self.offsets.log_start_offset && (self.tells_unread || !is_unread)
         {
             found.extend(hidden(header, placed, marker.is_some()));
         }
-        Ok(())
+        if is_unread && marker.is_none() && !is_metadata_log(self.dir) {
+            return Doubt::Itself;
+        }
+        self.doubt_of(found.get(begin..).unwrap_or_default())
     }
 
     /// Entries of magic 0 and 1 have no producers. A compressed one has the offset of its last

@@ -7,7 +7,7 @@ use super::set_aside::SetAside;
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
-use crate::log::damage::{Damage, DamageKind};
+use crate::log::damage::{Damage, DamageKind, ReadableFields};
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::{SegmentAt, walk_partition};
 use crate::log::settling::Settling;
@@ -38,7 +38,7 @@ pub(in crate::report) struct Offsets<'d> {
     /// The segment at hand.
     pub(super) segment: Option<usize>,
     pub(super) is_segment_empty: bool,
-    damage: Option<(usize, Damage)>,
+    unreadable: Option<Unreadable>,
     /// Zeros that the log ends with: segment and position.
     pub(super) zero_tail: Option<(usize, u64)>,
     previous: Option<Previous>,
@@ -52,6 +52,16 @@ pub(in crate::report) struct Offsets<'d> {
 pub(super) struct Previous {
     pub(super) position: u64,
     pub(super) last_offset: i64,
+}
+
+/// Bytes that cannot be read as a batch, or should not be: where they are, and what they may have
+/// been.
+#[derive(Clone, Copy)]
+pub(super) struct Unreadable {
+    pub(super) segment: usize,
+    pub(super) position: u64,
+    pub(super) class: GapClass,
+    pub(super) readable: ReadableFields,
 }
 
 /// An entry and its place.
@@ -90,7 +100,7 @@ impl<'d> Offsets<'d> {
             next_offset: first_base,
             segment: None,
             is_segment_empty: false,
-            damage: None,
+            unreadable: None,
             zero_tail: None,
             previous: None,
             compared: 0,
@@ -145,8 +155,8 @@ impl<'d> Offsets<'d> {
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
         let (first, last) = (self.next_offset, base_offset - 1);
-        if let Some(damage) = self.damage.take() {
-            self.damaged_hole(first, last, damage, found);
+        if let Some(unreadable) = self.unreadable.take() {
+            self.damaged_hole(first, last, unreadable, found);
             return Ok(());
         }
         // The end of the segment before, in front of one of which an index is left.
@@ -265,7 +275,7 @@ impl<'d> Offsets<'d> {
         placed: Placed,
         found: &mut Vec<Finding>,
     ) -> Result<bool, Error> {
-        if placed.first_offset != self.next_offset || self.damage.is_some() {
+        if placed.first_offset != self.next_offset || self.unreadable.is_some() {
             self.jump(placed, found)?;
         }
         self.previous = Some(Previous {
@@ -283,11 +293,11 @@ impl<'d> Offsets<'d> {
 
     #[cold]
     fn jump(&mut self, placed: Placed, found: &mut Vec<Finding>) -> Result<(), Error> {
-        let damage = self.damage.take();
+        let unreadable = self.unreadable.take();
         if placed.first_offset > self.next_offset {
             let (first, last) = (self.next_offset, placed.first_offset - 1);
-            match damage {
-                Some(damage) => self.damaged_hole(first, last, damage, found),
+            match unreadable {
+                Some(unreadable) => self.damaged_hole(first, last, unreadable, found),
                 None => {
                     self.is_compacted = true;
                     let class = GapClass::CompactedBetweenBatches;
@@ -296,8 +306,8 @@ impl<'d> Offsets<'d> {
             }
             return Ok(());
         }
-        if let Some(damage) = damage {
-            found.push(damage_finding(damage, None, None));
+        if let Some(unreadable) = unreadable {
+            found.push(damage_finding(unreadable, None, None));
         }
         match self.previous {
             Some(previous) if placed.first_offset <= previous.last_offset => {
@@ -309,12 +319,24 @@ impl<'d> Offsets<'d> {
 
     /// Bytes that are no batch.
     pub(in crate::report) fn damage(&mut self, segment: usize, damage: Damage) {
-        self.is_segment_empty = false;
         if damage.kind == DamageKind::ZeroTail {
+            self.is_segment_empty = false;
             self.zero_tail = Some((segment, damage.position));
-        } else if self.damage.is_none() {
-            self.damage = Some((segment, damage));
+            return;
         }
+        self.unreadable(Unreadable {
+            segment,
+            position: damage.position,
+            class: GapClass::Damage(damage.kind.name()),
+            readable: damage.readable,
+        });
+    }
+
+    /// Bytes that nothing is to be read from.
+    pub(super) fn unreadable(&mut self, unreadable: Unreadable) {
+        self.is_segment_empty = false;
+        // What follows at once is of the same hole.
+        self.unreadable.get_or_insert(unreadable);
     }
 
     /// The end of the log.
@@ -328,10 +350,10 @@ impl<'d> Offsets<'d> {
 
     /// Damage with nothing behind it: its header may still say which offsets it had.
     fn report_damage(&mut self, found: &mut Vec<Finding>) {
-        let Some(damage) = self.damage.take() else {
+        let Some(unreadable) = self.unreadable.take() else {
             return;
         };
-        let readable = damage.1.readable;
+        let readable = unreadable.readable;
         // A wrapper of older messages has the offset of its last one.
         let is_legacy = readable.magic.is_some_and(|magic| magic < 2);
         let first = readable
@@ -341,7 +363,7 @@ impl<'d> Offsets<'d> {
             .last_offset
             .filter(|&last| first.is_some_and(|first| last >= first));
         let first = first.or(Some(self.next_offset));
-        found.push(damage_finding(damage, first, last));
+        found.push(damage_finding(unreadable, first, last));
     }
 
     /// Tells offsets that lie in damaged bytes.
@@ -349,13 +371,12 @@ impl<'d> Offsets<'d> {
         &mut self,
         first: i64,
         last: i64,
-        (segment, damage): (usize, Damage),
+        unreadable: Unreadable,
         found: &mut Vec<Finding>,
     ) {
-        let class = GapClass::Damage(damage.kind.name());
-        if let Some(told) = self.hole(first, last, class, found) {
-            told.segment = Some(segment);
-            told.position = Some(damage.position);
+        if let Some(told) = self.hole(first, last, unreadable.class, found) {
+            told.segment = Some(unreadable.segment);
+            told.position = Some(unreadable.position);
         }
     }
 
@@ -422,19 +443,15 @@ pub(in crate::report) fn gap(first: i64, last: i64, class: GapClass) -> Finding 
     }
 }
 
-fn damage_finding(
-    (segment, damage): (usize, Damage),
-    first: Option<i64>,
-    last: Option<i64>,
-) -> Finding {
-    let readable = damage.readable;
+fn damage_finding(unreadable: Unreadable, first: Option<i64>, last: Option<i64>) -> Finding {
+    let readable = unreadable.readable;
     let producer = readable.producer_id.filter(|&id| id >= 0);
     Finding {
         first_offset: first,
         last_offset: last,
         producer: producer.zip(readable.producer_epoch),
-        segment: Some(segment),
-        position: Some(damage.position),
-        ..gap(0, 0, GapClass::Damage(damage.kind.name()))
+        segment: Some(unreadable.segment),
+        position: Some(unreadable.position),
+        ..gap(0, 0, unreadable.class)
     }
 }

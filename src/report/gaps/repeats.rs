@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use super::doubt::is_sound;
 use super::finding::{Detail, Finding, GapClass, OffsetRange};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::batches::{Batch, Entry};
@@ -90,11 +91,13 @@ impl Repeats {
             .unwrap_or_default()
     }
 
-    /// Looks all of them up and tells which ones are repeats, in the order of the log.
+    /// Looks all of them up and tells which ones are repeats, in the order of the log. With
+    /// `has_damaged` there are batches with a wrong checksum, which repeat nothing.
     pub(super) fn resolve(
         mut self,
         dir: &PartitionDir,
         io: Io,
+        has_damaged: bool,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
         if self.behind.is_empty() && self.stored_again.is_empty() {
@@ -109,7 +112,9 @@ impl Repeats {
             if (Some(at.index), Some(batch.position)) > last {
                 return Ok(ControlFlow::Break(()));
             }
-            lookup.batch(&batch, &mut self.behind)?;
+            if !has_damaged || is_sound(&batch)? {
+                lookup.batch(&batch, &mut self.behind)?;
+            }
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
         let begin = found.len();

@@ -9,6 +9,7 @@ use crate::format::file_name::PartitionDirStatus;
 use crate::format::internal_topic::InternalTopic;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::partition_walk::is_damaged_at;
 use crate::report::gaps::LostOffsets;
 use crate::report::lso::abort_command;
 use crate::report::offset_commits::OffsetCommits;
@@ -16,7 +17,7 @@ use crate::report::partition_state::{
     PartitionState, StateOptions, load_partition_state, replayed_partition_state, usable_snapshots,
 };
 use crate::report::transaction_state::CoordinatorRow;
-use crate::report::transactions::{Transaction, TransactionFold};
+use crate::report::transactions::{Place, Transaction, TransactionFold};
 use crate::state::{LogOffsetMetadata, TxnMetadata};
 
 impl<'a> Rows<'a> {
@@ -137,7 +138,7 @@ impl<'a> Rows<'a> {
         (!txn.is_from_snapshot).then_some((txn.first_offset, metadata))
     }
 
-    fn open_one<E>(
+    fn open_one<E: From<Error>>(
         &mut self,
         txn: &Transaction,
         state: &PartitionState,
@@ -169,6 +170,7 @@ impl<'a> Rows<'a> {
             .map(|entry| entry.coordinator_epoch())
             .filter(|epoch| *epoch >= 0);
         row.last_stable_offset_after_abort = Some(after_abort);
+        row.first_batch_is_damaged = self.begins_damaged(txn)?;
         row.marker_may_be_lost_in = lost.between(
             txn.first_offset.saturating_add(1),
             self.options.state.at_offset.unwrap_or(i64::MAX),
@@ -189,6 +191,16 @@ impl<'a> Rows<'a> {
         };
         row.findings.insert(0, finding);
         emit(&row)
+    }
+
+    /// Whether the first of its batches that is there is damaged.
+    fn begins_damaged(&self, txn: &Transaction) -> Result<bool, Error> {
+        let (dir, io) = (self.dir, self.options.state.io);
+        let segment = |it: Place| dir.segments.get(it.segment).map(|it| it.base_offset);
+        match txn.place.and_then(|it| Some((segment(it)?, it.position))) {
+            Some((base_offset, position)) => is_damaged_at(dir, io, base_offset, position),
+            None => Ok(false),
+        }
     }
 
     /// In `__consumer_offsets` a transaction carries no records but offsets of groups.

@@ -92,6 +92,9 @@ pub struct TxnRow<'a> {
     /// Of an open one: where the last stable offset goes when it and all older open ones have been
     /// aborted and the markers are replicated.
     pub last_stable_offset_after_abort: Option<i64>,
+    /// Of an open one: whether the checksum of the first of its batches is wrong: what that says of
+    /// its producer may not be so.
+    pub first_batch_is_damaged: bool,
     /// Of an open one: the first and the last of the offsets behind its first that the log has
     /// lost. Its marker may lie there, and other replicas have it ended then; null if nothing is.
     pub marker_may_be_lost_in: Option<OffsetRange>,

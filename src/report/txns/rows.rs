@@ -126,6 +126,7 @@ impl<'a> Rows<'a> {
             end_timestamp: None,
             offset_commits: None,
             last_stable_offset_after_abort: None,
+            first_batch_is_damaged: false,
             marker_may_be_lost_in: None,
             abort_command: None,
             abort_command_before_kafka_3: None,

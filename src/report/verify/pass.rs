@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batches::SegmentContext;
+use super::batches::{Depth, SegmentContext};
 use super::damage::{Damaged, of_damage};
 use super::files::{check_partition_metadata, check_segments, check_txn_index};
 use super::finding::Finding;
@@ -91,7 +91,10 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             ..GapOptions::default()
         };
         let gaps = GapFold::begin(dir, self.checkpoints, &gap_options)?;
-        let gaps = gaps.without_unread();
+        let mut gaps = gaps.without_unread();
+        if self.options.depth == Depth::Headers {
+            gaps = gaps.believing_headers();
+        }
         let mut folds = Folds {
             gaps,
             gap_findings: Vec::new(),

@@ -117,6 +117,10 @@ fn next_step(row: &TxnRow<'_>, class: Option<TransactionClass>) -> Option<String
         Some(class) if class.is_in_hand() => {
             format!("{more}; its coordinator is going to end it, an abort would cut in")
         }
+        _ if row.first_batch_is_damaged => format!(
+            "{more}; its first batch is damaged, and whose it is may be wrong: take it from another \
+             replica before anything is aborted"
+        ),
         _ if let Some(lost) = row.marker_may_be_lost_in => format!(
             "{more}; its marker may be in what is lost behind it, offsets {}: only if no other \
              replica has one: {command}",

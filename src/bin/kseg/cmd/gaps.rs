@@ -30,7 +30,8 @@ const CLASSES_A_LINE: usize = 2;
 /// aborted transactions leave is no loss; the table counts it, --all lists it, JSON always has it.
 /// What the next start deletes for a .swap file, and has nowhere else, is a loss.
 /// Headers prove that something is not there, never why: a refused request leaves no trace.
-/// Checksums are not looked at but beside .swap files: kseg dump checks them.
+/// Checksums are looked at where a header does not fit what came before, and beside .swap files:
+/// kseg verify looks at all of them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -16,6 +16,7 @@ use crate::render::columns::Align::{Left, Right};
 use crate::render::json::JsonRows;
 use crate::render::summary::{Summary, SummaryColumn};
 use crate::render::text::{count, plural, time};
+use crate::render::txns_table::DAMAGED_FIRST_BATCH;
 use crate::render::{note_hidden, paragraph};
 
 /// Show where read_committed consumers stop, and who holds them there
@@ -205,6 +206,9 @@ fn notes(row: &Named) -> Vec<Note> {
                 Some(_) | None => "first batch".to_owned(),
             };
             note(format!("{first} in {file} at position {position}"));
+            if held.first_batch_is_damaged {
+                note(DAMAGED_FIRST_BATCH.to_owned());
+            }
         }
         standing(held).map(&mut note);
     }

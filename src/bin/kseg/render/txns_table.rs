@@ -62,7 +62,7 @@ impl Advice {
             Some(class) if class.is_in_hand() => Self::Wait,
             Some(TransactionClass::MayBeNewer) => Self::LookAgain,
             Some(class) if class.may_have_ended() => Self::Look,
-            _ if row.marker_may_be_lost_in.is_some() => Self::Look,
+            _ if row.first_batch_is_damaged || row.marker_may_be_lost_in.is_some() => Self::Look,
             Some(_) | None => Self::Abort,
         }
     }
@@ -327,6 +327,10 @@ impl Standings {
 }
 
 /// Columns that need `__transaction_state`.
+/// Of an open transaction that may be somebody else's, or none.
+pub(crate) const DAMAGED_FIRST_BATCH: &str = "its first batch is damaged, and whose it is may be \
+                                              wrong: kseg verify tells more";
+
 const COORDINATOR_COLUMNS: [&str; 2] = ["COORDINATOR", "TRANSACTIONAL ID"];
 
 const OPEN_COLUMNS: &[SummaryColumn] = &[
@@ -419,7 +423,10 @@ fn standing(name: &str, row: &TxnRow<'_>) -> Option<String> {
         (Some(directory), Some(known)) => Some(format!("{directory}: {known}")),
         (directory, known) => directory.or(known),
     };
-    let told: Vec<String> = of_id.into_iter().chain(lost).collect();
+    let damaged = row
+        .first_batch_is_damaged
+        .then(|| DAMAGED_FIRST_BATCH.to_owned());
+    let told: Vec<String> = of_id.into_iter().chain(damaged).chain(lost).collect();
     (!told.is_empty()).then(|| told.join("; "))
 }
 

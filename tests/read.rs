@@ -379,7 +379,7 @@ fn an_index_that_is_too_short_exposes_records_and_is_complained_of() {
         assert_eq!(by_index.status.code(), Some(0));
         let text = stderr(&by_index);
         assert_eq!(
-            text.matches("no .txnindex has").count(),
+            text.matches("txnindex-entry-missing").count(),
             transactions,
             "{text}"
         );
@@ -399,6 +399,84 @@ fn an_index_that_is_too_short_exposes_records_and_is_complained_of() {
         let counts = &read(&["--count"], &data)[0];
         assert_eq!(counts["exposed"], exposed.len());
     }
+}
+
+/// Bytes of a row of a `.txnindex`: version, producer id, first, last and last stable offset.
+const ROW: usize = 34;
+
+type EditRows = fn(&mut Vec<u8>);
+
+/// Whatever is wrong with a row, `verify` and `read` have one word for it; a row that takes nothing
+/// from this consumer may from one whose fetches begin elsewhere.
+#[test]
+fn every_wrong_row_that_verify_tells_of_is_warned_of() {
+    let wrong: [(&str, EditRows); 6] = [
+        ("a last stable offset behind the next transaction", |rows| {
+            rows[33] = 120
+        }),
+        ("begins before its transaction", |rows| rows[17] = 60),
+        ("begins behind its first batch", |rows| rows[17] = 75),
+        ("of nobody", |rows| rows[9] = 99),
+        ("there twice", |rows| {
+            let first = rows[..ROW].to_vec();
+            rows.splice(..0, first);
+        }),
+        ("missing", |rows| rows.truncate(ROW)),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    folders::copy(&fixtures().join("s02-txn-tv2/data"), &data);
+    let partition = data.join("tx-0");
+    let index = partition.join("00000000000000000000.txnindex");
+    let sound = fs::read(&index).unwrap();
+    let level = ["--count", "--isolation-level", "read_committed"];
+    assert_eq!(stderr(&kseg(&level, &partition)), "");
+    for (what, edit) in wrong {
+        let mut rows = sound.clone();
+        edit(&mut rows);
+        fs::write(&index, rows).unwrap();
+        folders::rest(&partition);
+        let verify = Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(["verify", "-o", "ndjson"])
+            .arg(&partition)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(verify.stdout).unwrap();
+        let found = text
+            .lines()
+            .map(|it| serde_json::from_str::<Value>(it).unwrap());
+        let kinds: BTreeSet<String> = found
+            .map(|it| it["kind"].as_str().unwrap().to_owned())
+            // The order of a file is no row's.
+            .filter(|kind| kind.starts_with("txnindex-") && kind != "txnindex-disorder")
+            .collect();
+        assert!(!kinds.is_empty(), "{what}");
+        let warned = stderr(&kseg(&level, &partition));
+        for kind in &kinds {
+            assert!(warned.contains(kind), "{what}: {kind}: {warned}");
+        }
+        assert!(warned.contains("--aborted-from log"), "{what}: {warned}");
+        // Those that are not asked for are not warned of.
+        let by_log = [&level[..], &["--aborted-from", "log"]].concat();
+        assert_eq!(stderr(&kseg(&by_log, &partition)), "", "{what}");
+        let uncommitted = ["--isolation-level", "read_uncommitted"];
+        assert_eq!(stderr(&kseg(&uncommitted, &partition)), "", "{what}");
+    }
+    // A read of some offsets tells what it was given wrong.
+    let mut rows = sound.clone();
+    rows[17] = 75;
+    fs::write(&index, rows).unwrap();
+    folders::rest(&partition);
+    let warned = stderr(&kseg(
+        &[&level[..], &["--from-offset", "60"]].concat(),
+        &partition,
+    ));
+    assert!(warned.contains("does not see it in time"), "{warned}");
+    let warned = stderr(&kseg(
+        &[&level[..], &["--from-offset", "100"]].concat(),
+        &partition,
+    ));
+    assert_eq!(warned, "");
 }
 
 #[test]

@@ -47,11 +47,22 @@ pub struct IndexDisagreement {
     pub first_offset: i64,
     /// Offset of its marker.
     pub marker_offset: i64,
-    /// Whether the marker is an ABORT that the index does not have; else the index hides records
-    /// that the marker commits.
-    pub is_missing: bool,
+    /// How the two differ.
+    pub kind: DisagreementKind,
     /// Records shown or hidden because of it.
     pub records: u64,
+}
+
+/// How index and log differ about a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisagreementKind {
+    /// The marker is an ABORT that no index has.
+    Missing,
+    /// The index has the ABORT, and records are shown all the same: its row begins behind them, or
+    /// a fetch looks no further than a row before it.
+    Passed,
+    /// The index hides records that the marker commits.
+    Surplus,
 }
 
 /// Records of an open transaction.
@@ -111,26 +122,42 @@ impl Fates {
             return Ok(());
         };
         let counts = &mut summary.counts;
-        let (disagrees, records) = if is_abort {
+        let is_read_committed = isolation_level == IsolationLevel::ReadCommitted;
+        let (kind, records) = if is_abort {
             counts.aborted += ongoing.unstable;
-            match isolation_level {
-                IsolationLevel::ReadCommitted => counts.exposed += ongoing.visible,
-                IsolationLevel::ReadUncommitted => counts.aborted += ongoing.visible,
+            if is_read_committed {
+                counts.exposed += ongoing.visible;
+            } else {
+                counts.aborted += ongoing.visible;
             }
-            (!is_indexed()?, ongoing.visible)
+            let kind = if !is_indexed()? {
+                Some(DisagreementKind::Missing)
+            } else if is_read_committed && ongoing.visible > 0 {
+                Some(DisagreementKind::Passed)
+            } else {
+                None
+            };
+            (kind, ongoing.visible)
         } else {
             counts.behind_last_stable_offset += ongoing.unstable;
-            (ongoing.hidden > 0, ongoing.hidden)
+            let is_hidden = ongoing.hidden > 0;
+            (
+                is_hidden.then_some(DisagreementKind::Surplus),
+                ongoing.hidden,
+            )
         };
-        if disagrees && summary.disagreements.len() < KEPT_DISAGREEMENTS {
+        let Some(kind) = kind else {
+            return Ok(());
+        };
+        if summary.disagreements.len() < KEPT_DISAGREEMENTS {
             summary.disagreements.push(IndexDisagreement {
                 producer_id,
                 first_offset: ongoing.first_offset,
                 marker_offset,
-                is_missing: is_abort,
+                kind,
                 records,
             });
-        } else if disagrees {
+        } else {
             summary.more_disagreements += 1;
         }
         Ok(())

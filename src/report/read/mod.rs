@@ -20,7 +20,7 @@ use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::records::DEFAULT_MAX_BATCH_BYTES;
 
-pub use counts::{IndexDisagreement, ReadCounts};
+pub use counts::{DisagreementKind, IndexDisagreement, ReadCounts};
 
 /// What a consumer is shown of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -248,6 +248,23 @@ impl<'d> PartitionReader<'d> {
             options,
             bounds,
         }))
+    }
+
+    /// Whether the read takes what is aborted from the indexes of all of the log, and so depends on
+    /// every row of them: those that this consumer does not notice another one does, whose fetches
+    /// begin elsewhere.
+    #[must_use]
+    pub fn depends_on_all_rows(&self) -> bool {
+        let ReadOptions {
+            isolation_level,
+            aborted_from,
+            filter,
+            ..
+        } = self.options;
+        *isolation_level == IsolationLevel::ReadCommitted
+            && *aborted_from == AbortedFrom::Index
+            && (filter.from_offset, filter.to_offset) == (None, None)
+            && (filter.from_time_ms, filter.to_time_ms) == (None, None)
     }
 
     /// From where to where.

@@ -1,6 +1,7 @@
 //! `kseg aborted`: what `read_committed` hides, and whether the index agrees with the log.
 
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::io::Write;
 
 use clap::Args;
@@ -281,7 +282,10 @@ fn table(inputs: Inputs, options: &AbortedOptions, context: &mut Context) -> any
         context,
         |partition, row, _| {
             listed += 1;
-            findings.extend(finding(&partition.label, row));
+            findings.extend(finding(
+                format_args!("{} {}", partition.label, row.file),
+                row,
+            ));
             if let (Some(first_offset), Some(producer_id), true) =
                 (row.first_offset, row.producer_id, is_whole && row.in_index)
             {
@@ -382,8 +386,8 @@ fn add_segments(name: &str, statistics: &AbortedStatistics, table: &mut Summary)
     }
 }
 
-/// What is wrong with a row, in words.
-fn finding(name: &str, row: &AbortedRow<'_>) -> Option<String> {
+/// What is wrong with a row of the index at `place`, in words.
+pub(super) fn finding(place: impl Display, row: &AbortedRow<'_>) -> Option<String> {
     let kind = row.finding?;
     let what = match (row.producer_id, row.first_offset, row.last_offset) {
         (Some(producer), Some(first), Some(last)) => {
@@ -399,7 +403,7 @@ fn finding(name: &str, row: &AbortedRow<'_>) -> Option<String> {
             .collect();
         ranges.join(", ")
     };
-    let mut line = format!("{name} {}: {kind}: {what}", row.file);
+    let mut line = format!("{place}: {kind}: {what}");
     for (verb, offsets, records) in [
         ("shows", &row.exposed_offsets, row.exposed_records),
         ("hides", &row.hidden_offsets, row.hidden_records),

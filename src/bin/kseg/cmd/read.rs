@@ -1,13 +1,17 @@
 //! `kseg read`: the records a consumer gets, in order.
 
+use std::collections::HashSet;
+
 use clap::{Args, ValueEnum};
 use kseg::format::file_name::PartitionDirStatus;
 use kseg::log::records::DEFAULT_MAX_BATCH_BYTES;
+use kseg::report::aborted::{AbortedOptions, aborted_partition};
 use kseg::report::read::{
-    AbortedFrom, BadBatch, IndexDisagreement, IsolationLevel, PartitionReader, ReadOptions,
-    ReadSummary,
+    AbortedFrom, BadBatch, DisagreementKind, IndexDisagreement, IsolationLevel, PartitionReader,
+    ReadOptions, ReadSummary,
 };
 
+use super::aborted;
 use crate::cli::{AsLoadedArgs, BatchFilterArgs, BytesArg, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
 use crate::inputs::{Inputs, PartitionInput};
@@ -15,12 +19,16 @@ use crate::render::json::JsonRows;
 use crate::render::read_table::ReadTable;
 use crate::render::text::{count, plural};
 
+/// Wrong rows of indexes that a partition's warnings name.
+const MOST_WRONG_ROWS: usize = 10;
+
 /// Show the records a consumer would get
 ///
 /// Reads each partition from its log start as a consumer does: read_committed, the default here,
 /// stops at the last stable offset and leaves out what was aborted; read_uncommitted stops at the
 /// high watermark. Aborted transactions come from the .txnindex files, as a broker has them; a
-/// warning says where the log says otherwise. A batch that is not valid ends the partition, and
+/// warning says where the log says otherwise: of all rows, or of those that a read of some offsets
+/// or times meets. A batch that is not valid ends the partition, and
 /// the message says where to go on. Keys and values are bytes here, whatever the topic.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
@@ -173,20 +181,75 @@ fn read(
     } else if let Sink::Table(table) = sink {
         table.end(&summary, &mut context.out)?;
     }
-    complain(&dir.path.display().to_string(), &summary, context);
+    let wrong = if reader.depends_on_all_rows() {
+        WrongRows::of(partition, options)?
+    } else {
+        WrongRows::default()
+    };
+    complain(&dir.path.display().to_string(), &summary, &wrong, context);
     Ok(())
 }
 
+/// Rows of the `.txnindex` files that the log does not bear out, or lacks.
+#[derive(Default)]
+struct WrongRows {
+    /// The first ones in words.
+    told: Vec<String>,
+    /// How many there are.
+    count: u64,
+    /// Producer and marker of their transactions.
+    transactions: HashSet<(i64, i64)>,
+}
+
+impl WrongRows {
+    fn of(partition: &PartitionInput<'_>, options: &ReadOptions) -> anyhow::Result<Self> {
+        let mut wrong = Self::default();
+        let options = AbortedOptions {
+            state: options.state,
+            ..AbortedOptions::default()
+        };
+        let (dir, offsets) = (partition.dir, partition.offsets);
+        aborted_partition::<kseg::log::Error>(dir, offsets, &options, |row| {
+            let Some(words) = aborted::finding(dir.path.join(&row.file).display(), row) else {
+                return Ok(());
+            };
+            wrong.count += 1;
+            if wrong.told.len() < MOST_WRONG_ROWS {
+                wrong.told.push(words);
+                let transaction = row.producer_id.zip(row.last_offset);
+                wrong.transactions.extend(transaction);
+            }
+            Ok(())
+        })?;
+        Ok(wrong)
+    }
+
+    /// Whether what is said of a transaction is said of its row.
+    fn tell(&self, it: &IndexDisagreement) -> bool {
+        self.transactions
+            .contains(&(it.producer_id, it.marker_offset))
+    }
+}
+
 /// Says what ended the read early, and where index and log differ.
-fn complain(path: &str, summary: &ReadSummary, context: &mut Context) {
-    for disagreement in &summary.disagreements {
+fn complain(path: &str, summary: &ReadSummary, wrong: &WrongRows, context: &mut Context) {
+    for told in &wrong.told {
+        context.warn(told);
+    }
+    let more = wrong.count - wrong.told.len() as u64;
+    if more > 0 {
+        let more = plural(more, "more row is", "more rows are");
+        context.warn(&format!("{path}: {more} wrong; kseg aborted lists all"));
+    }
+    let apart = summary.disagreements.iter().filter(|it| !wrong.tell(it));
+    for disagreement in apart {
         context.warn(&format!("{path}: {}", disagrees(disagreement)));
     }
     if summary.more_disagreements > 0 {
         let more = count(summary.more_disagreements, "more transaction");
         context.warn(&format!("{path}: {more} on which index and log differ"));
     }
-    if !summary.disagreements.is_empty() {
+    if !summary.disagreements.is_empty() || wrong.count > 0 {
         context.hint("--aborted-from log reads as if the .txnindex files were right");
     }
     if summary.vanished_segments > 0 {
@@ -214,16 +277,19 @@ fn stopped(path: &str, bad: &BadBatch, context: &mut Context) {
 fn disagrees(it: &IndexDisagreement) -> String {
     let (producer_id, first, marker) = (it.producer_id, it.first_offset, it.marker_offset);
     let records = plural(it.records, "record is", "records are");
-    if it.is_missing {
-        format!(
+    match it.kind {
+        DisagreementKind::Missing => format!(
             "no .txnindex has the aborted transaction of producer {producer_id}, offsets {first} \
              to {marker}: {records} shown"
-        )
-    } else {
-        format!(
+        ),
+        DisagreementKind::Passed => format!(
+            "the .txnindex has the aborted transaction of producer {producer_id}, offsets {first} \
+             to {marker}, where a fetch does not see it in time: {records} shown"
+        ),
+        DisagreementKind::Surplus => format!(
             "a .txnindex hides offsets of producer {producer_id} from {first}, which the marker \
              at {marker} commits: {records} left out"
-        )
+        ),
     }
 }
 

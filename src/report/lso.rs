@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::gaps::{LostOffsets, OffsetRange};
+use super::gaps::{LostOffsets, OffsetRange, Walked};
 use super::partition_state::{
     PartitionState, StateOptions, recovered_partition_state, stable_partition_state,
 };
@@ -233,7 +233,13 @@ fn held_by(
     };
     let known = |time: i64| (time != NO_TIMESTAMP).then_some(time);
     let lost = match txn.last_offset {
-        None => LostOffsets::behind(dir, checkpoints, options.io, first_offset)?,
+        None => {
+            let walked = Walked {
+                whole_from: state.whole_from,
+                log_end_offset: state.log_end_offset,
+            };
+            LostOffsets::behind(dir, checkpoints, options.io, first_offset, walked)?
+        }
         Some(_) => LostOffsets::default(),
     };
     let first_batch_is_damaged = match &place {

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use super::after_swaps::AfterSwaps;
 use super::doubt::is_sound;
 use super::finding::{Detail, Finding, GapKind, OffsetRange};
-use super::{GapFold, GapOptions, find_gaps};
+use super::offsets::{Offsets, Placed};
+use super::{GapOptions, find_gaps};
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::offset_ranges::OffsetRanges;
@@ -17,6 +18,16 @@ use crate::log::{Error, Io};
 #[derive(Debug, Default)]
 pub(in crate::report) struct LostOffsets {
     ranges: OffsetRanges,
+}
+
+/// What a walk over the log up to its end has seen.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::report) struct Walked {
+    /// From where on no offset is missing, no byte is damaged and no marker in doubt; `None` if
+    /// nothing is known of that.
+    pub(in crate::report) whole_from: Option<i64>,
+    /// The offset behind the last batch.
+    pub(in crate::report) log_end_offset: i64,
 }
 
 impl LostOffsets {
@@ -38,7 +49,8 @@ impl LostOffsets {
         Ok(lost)
     }
 
-    /// Those behind `offset`. Reads from near its batch on.
+    /// Those behind `offset`. Reads from near its batch on, unless who `walked` the log has seen
+    /// that nothing is missing there: then only what its other files tell of its end.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -47,39 +59,25 @@ impl LostOffsets {
         checkpoints: CheckpointedOffsets,
         io: Io,
         offset: i64,
+        walked: Walked,
     ) -> Result<Self, Error> {
-        let options = options(io);
-        if AfterSwaps::of(dir, checkpoints, &options)?.is_some() {
+        if AfterSwaps::of(dir, checkpoints, &options(io))?.is_some() {
             return Self::of(dir, checkpoints, io);
         }
-        // It begins in the middle, where sequences fit nothing.
-        let fold = GapFold::begin(dir, checkpoints, &options)?;
-        let mut fold = fold.believing_headers();
+        let mut offsets = Offsets::new(dir, io, checkpoints);
         let mut lost = Self::default();
         let mut found = Vec::new();
-        let mut is_begun = false;
-        let vanished = walk_partition_near(dir, io, offset, |at, entry| {
-            if !std::mem::replace(&mut is_begun, true) {
-                let begins_at = match &entry {
-                    Entry::Batch(batch) => batch.header.base_offset(),
-                    Entry::Legacy(_) | Entry::Damage(_) => at.base_offset,
-                };
-                fold.offsets.start_at(at.index, begins_at);
-            }
-            fold.entry(at, &entry, &mut found)?;
-            // Of a damaged marker nobody knows whose it is.
-            if let Entry::Batch(batch) = &entry
-                && batch.header.attributes().is_control()
-                && !is_sound(batch)?
-            {
-                let header = batch.header;
-                lost.ranges.add(header.base_offset(), header.last_offset());
-            }
-            found.drain(..).for_each(|finding| lost.take(&finding));
-            Ok::<_, Error>(ControlFlow::Continue(()))
-        })?;
-        fold.offsets.finish(&mut found)?;
-        fold.offsets.behind_log(&mut found)?;
+        let is_whole = walked.whole_from.is_some_and(|from| from <= offset);
+        let vanished = if let Some(last) = dir.segments.len().checked_sub(1).filter(|_| is_whole) {
+            offsets.start_at(last, walked.log_end_offset);
+            let last = dir.segments.get(last).map(|it| it.base_offset);
+            offsets.is_segment_empty = last >= Some(walked.log_end_offset);
+            Vec::new()
+        } else {
+            lost.walk(dir, io, offset, &mut offsets, &mut found)?
+        };
+        offsets.finish(&mut found)?;
+        offsets.behind_log(&mut found)?;
         found.iter().for_each(|finding| lost.take(finding));
         if !vanished.is_empty() && !lost.ranges.is_empty() {
             return Err(Error::ChangedWhileReading {
@@ -87,6 +85,53 @@ impl LostOffsets {
             });
         }
         Ok(lost)
+    }
+
+    /// Follows the offsets from near `offset` on; returns the segments that vanished.
+    fn walk(
+        &mut self,
+        dir: &PartitionDir,
+        io: Io,
+        offset: i64,
+        offsets: &mut Offsets<'_>,
+        found: &mut Vec<Finding>,
+    ) -> Result<Vec<usize>, Error> {
+        let mut is_begun = false;
+        walk_partition_near(dir, io, offset, |at, entry| {
+            if !std::mem::replace(&mut is_begun, true) {
+                let begins_at = match &entry {
+                    Entry::Batch(batch) => batch.header.base_offset(),
+                    Entry::Legacy(_) | Entry::Damage(_) => at.base_offset,
+                };
+                offsets.start_at(at.index, begins_at);
+            }
+            offsets.enter(at.index, found)?;
+            let placed = |first_offset, last_offset, position| Placed {
+                segment: at.index,
+                position,
+                first_offset,
+                last_offset,
+            };
+            match &entry {
+                Entry::Batch(batch) => {
+                    let (first, last) = (batch.header.base_offset(), batch.header.last_offset());
+                    offsets.entry(placed(first, last, batch.position), found)?;
+                    // Of a damaged marker nobody knows whose it is.
+                    if batch.header.attributes().is_control() && !is_sound(batch)? {
+                        self.ranges.add(first, last);
+                    }
+                }
+                Entry::Legacy(entry) => {
+                    // Of a compressed one the first offset is not known.
+                    let last = entry.header.offset();
+                    let first = offsets.next_offset.min(last);
+                    offsets.entry(placed(first, last, entry.position), found)?;
+                }
+                Entry::Damage(damage) => offsets.damage(at.index, **damage),
+            }
+            found.drain(..).for_each(|finding| self.take(&finding));
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        })
     }
 
     /// A torn batch above the high watermark is none of them: who wrote it was not told that it is

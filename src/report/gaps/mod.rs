@@ -18,7 +18,7 @@ mod set_aside;
 mod told;
 mod witnesses;
 
-pub(super) use behind::LostOffsets;
+pub(super) use behind::{LostOffsets, Walked};
 pub use ends::has_lost_all;
 pub use finding::{Detail, Finding, GapClass, GapKind, OffsetRange, range};
 pub use row::GapRow;

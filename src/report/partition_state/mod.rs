@@ -7,22 +7,21 @@
 
 mod clean_start;
 mod dir_offsets;
+mod loaded;
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use self::clean_start::{forgets_producers, segment_base_offsets};
 use self::dir_offsets::DirOffsets;
+use self::loaded::Loaded;
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::producer_snapshot::ProducerSnapshot;
-use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
-use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
 use crate::state::{
     Expiration, LogOffsetMetadata, ProducerSnapshotRow, ProducerStateManager, Refusal,
-    SnapshotOffsets, StableOffsets, recover_batch,
+    SnapshotOffsets, StableOffsets,
 };
 
 /// How state is built.
@@ -107,6 +106,9 @@ pub struct PartitionState {
     pub unusable_snapshots: Vec<UnusableSnapshot>,
     /// Batches that would stop a broker.
     pub refused: Vec<RefusedBatch>,
+    /// The offset from which on the batches that were read lack nothing, up to the log end; `None`
+    /// if that is not known.
+    pub whole_from: Option<i64>,
     /// Why the state may not be all a broker knew; `None` if it is complete.
     pub incomplete: Option<String>,
     /// Whether the next start forgets all of it, producers and open transactions: the mark of a
@@ -255,6 +257,7 @@ fn finish(
         snapshot: loaded.snapshot,
         unusable_snapshots: loaded.unusable,
         refused: loaded.refused,
+        whole_from: loaded.whole_from,
         incomplete,
         is_forgotten_at_start,
     })
@@ -274,134 +277,6 @@ fn incomplete(loaded: &Loaded, log_start_offset: i64) -> Option<String> {
              before that is not known"
         )
     })
-}
-
-#[derive(Default)]
-struct Loaded {
-    manager: ProducerStateManager,
-    snapshot: Option<i64>,
-    unusable: Vec<UnusableSnapshot>,
-    refused: Vec<RefusedBatch>,
-    /// Places of batches by their base offset, those that are known.
-    known: HashMap<i64, LogOffsetMetadata>,
-}
-
-impl Loaded {
-    /// The state from the newest usable snapshot at or below `end`, and the end of the log.
-    fn up_to(
-        end: i64,
-        dir: &PartitionDir,
-        log_start_offset: i64,
-        high_watermark: Option<i64>,
-        options: StateOptions,
-    ) -> Result<(Self, i64), Error> {
-        let mut loaded = Self::default();
-        if options.from_scratch {
-            loaded.manager.load_without_snapshot(log_start_offset);
-        } else {
-            loaded.take_newest_snapshot(end, dir, log_start_offset, options)?;
-        }
-        let from = loaded.snapshot.unwrap_or(log_start_offset);
-        let log_end_offset = loaded.replay(from, dir, log_start_offset, high_watermark, options)?;
-        Ok((loaded, log_end_offset))
-    }
-
-    /// The newest snapshot a broker would use, at or below `end`.
-    fn take_newest_snapshot(
-        &mut self,
-        end: i64,
-        dir: &PartitionDir,
-        log_start_offset: i64,
-        options: StateOptions,
-    ) -> Result<(), Error> {
-        for offset in usable_snapshots(dir, log_start_offset, end).iter().rev() {
-            match read_snapshot(dir, options.io, *offset)? {
-                Some(Ok(rows)) => {
-                    let expiration = options.expiration.as_ref();
-                    self.manager.load_from_snapshot(rows, *offset, expiration);
-                    self.snapshot = Some(*offset);
-                    return Ok(());
-                }
-                Some(Err(reason)) => {
-                    let offset = *offset;
-                    self.unusable.push(UnusableSnapshot { offset, reason });
-                }
-                None => {}
-            }
-        }
-        self.manager.load_without_snapshot(log_start_offset);
-        Ok(())
-    }
-
-    /// Nothing is left between log start and log end: the snapshot there is what the broker knew
-    /// when it stopped. One that loads the directory deletes it, since it does not lie above the
-    /// log start (`ProducerStateManager.truncateAndReload`), and begins empty.
-    fn take_snapshot_of_emptied_log(
-        &mut self,
-        dir: &PartitionDir,
-        offset: i64,
-        options: StateOptions,
-    ) -> Result<(), Error> {
-        if let Some(Ok(rows)) = read_snapshot(dir, options.io, offset)? {
-            self.manager
-                .load_from_snapshot(rows, offset, options.expiration.as_ref());
-            self.snapshot = Some(offset);
-        }
-        Ok(())
-    }
-
-    /// Takes in the batches that end at or above `from`; returns the end of the log.
-    fn replay(
-        &mut self,
-        from: i64,
-        dir: &PartitionDir,
-        log_start_offset: i64,
-        high_watermark: Option<i64>,
-        options: StateOptions,
-    ) -> Result<i64, Error> {
-        let first = dir
-            .segments
-            .partition_point(|segment| segment.base_offset <= from);
-        let limit = options.at_offset.unwrap_or(i64::MAX);
-        let replicated = high_watermark.map_or(i64::MAX, |it| it.max(log_start_offset));
-        // What is replicated is dropped as it comes, or a log of many transactions would be kept
-        // whole until its end.
-        self.manager.take_for_replicated(replicated);
-        let mut end = dir
-            .segments
-            .last()
-            .map_or(from, |segment| segment.base_offset)
-            .min(limit);
-        walk_partition(dir, options.io, first.saturating_sub(1), |_, entry| {
-            let last_offset = match &entry {
-                Entry::Batch(batch) => batch.header.last_offset(),
-                Entry::Legacy(entry) => entry.header.offset(),
-                Entry::Damage(_) => return Ok::<_, Error>(ControlFlow::Continue(())),
-            };
-            if last_offset >= limit {
-                end = limit;
-                return Ok(ControlFlow::Break(()));
-            }
-            end = end.max(last_offset.wrapping_add(1));
-            if let Entry::Batch(batch) = entry
-                && last_offset >= from
-            {
-                let marker = batch.marker()?;
-                let taken_in = recover_batch(&mut self.manager, batch.header, marker, |_| {});
-                if let Err(refusal) = taken_in {
-                    let base_offset = batch.header.base_offset();
-                    self.refused.push(RefusedBatch {
-                        base_offset,
-                        refusal,
-                    });
-                }
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        // What comes behind the log is not.
-        self.manager.take_for_replicated(i64::MIN);
-        Ok(end)
-    }
 }
 
 /// Offsets of the snapshots a broker that loads the log keeps, ascending

@@ -13,11 +13,27 @@ pub(super) struct Holes {
     count_at_wide: u64,
     /// The offset that was expected where the newest damage begins.
     damaged_from: Option<i64>,
+    /// From where on there are none.
+    whole_from: i64,
 }
 
 impl Holes {
     #[inline]
     pub(super) fn pass(&mut self, base_offset: i64, last_offset: i64) {
+        if self.next_offset != Some(base_offset) {
+            self.jump(base_offset);
+        }
+        self.next_offset = Some(last_offset.wrapping_add(1));
+    }
+
+    /// A message of an old format, or a wrapper of some: where it begins is not known.
+    pub(super) fn pass_message(&mut self, last_offset: i64) {
+        self.whole_from = last_offset.wrapping_add(1);
+        self.next_offset = Some(self.whole_from);
+    }
+
+    #[cold]
+    fn jump(&mut self, base_offset: i64) {
         if let Some(next) = self.next_offset
             && base_offset > next
         {
@@ -27,7 +43,19 @@ impl Holes {
                 self.count_at_wide = self.count;
             }
         }
-        self.next_offset = Some(last_offset.wrapping_add(1));
+        self.whole_from = base_offset;
+    }
+
+    /// The offset from which on, up to the last entry, nothing is missing and nothing damaged;
+    /// `None` if the last entry is damage.
+    pub(super) fn whole_from(&self) -> Option<i64> {
+        self.next_offset.map(|_| self.whole_from)
+    }
+
+    /// A marker at this offset is damaged: nobody knows whose it was.
+    #[cold]
+    pub(super) fn damaged_marker(&mut self, offset: i64) {
+        self.whole_from = offset.saturating_add(1);
     }
 
     /// Damage may stand for any number of offsets.
@@ -41,6 +69,7 @@ impl Holes {
     /// A control record at this offset says nothing.
     pub(super) fn unreadable(&mut self, offset: i64) {
         self.damaged_from = Some(offset);
+        self.whole_from = offset.saturating_add(1);
     }
 
     /// Whether there is damage behind an offset.

@@ -197,6 +197,13 @@ impl TransactionFold {
         self.refused
     }
 
+    /// The offset from which on, up to the last entry, no offset is missing, no byte damaged and no
+    /// marker in doubt; `None` if that is not so anywhere.
+    #[must_use]
+    pub(super) fn whole_from(&self) -> Option<i64> {
+        self.holes.whole_from()
+    }
+
     /// The rule that the newest of them breaks.
     #[must_use]
     pub fn last_refusal(&self) -> Option<Refusal> {
@@ -229,7 +236,7 @@ impl TransactionFold {
             Entry::Batch(batch) => Ok(self.take_batch(at.index, batch, batch.marker()?)),
             Entry::Legacy(entry) => {
                 // One message, or a wrapper that has the offset of its last.
-                self.holes.next_offset = Some(entry.header.offset().wrapping_add(1));
+                self.holes.pass_message(entry.header.offset());
                 Ok(TxnEvent::Nothing)
             }
             Entry::Damage(_) => {
@@ -261,7 +268,11 @@ impl TransactionFold {
         if attributes.is_control()
             && let Some(marker) = marker
         {
-            return self.take_marker(header, marker, place);
+            let event = self.take_marker(header, marker, place);
+            if event == TxnEvent::EmptyTransaction && !batch.is_plainly_valid() {
+                self.holes.damaged_marker(header.base_offset());
+            }
+            return event;
         }
         if self.recover(header, None).is_none() {
             return TxnEvent::Refused;

@@ -10,7 +10,7 @@ use crate::format::internal_topic::InternalTopic;
 use crate::log::Error;
 use crate::log::checkpoints::CheckpointedOffsets;
 use crate::log::partition_walk::is_damaged_at;
-use crate::report::gaps::LostOffsets;
+use crate::report::gaps::{LostOffsets, Walked};
 use crate::report::lso::abort_command;
 use crate::report::offset_commits::OffsetCommits;
 use crate::report::partition_state::{
@@ -35,6 +35,7 @@ impl<'a> Rows<'a> {
             .filter(|txn| txn.place.is_some())
             .map(|txn| (txn.producer_id, txn.clone()))
             .collect();
+        let whole_from = fold.whole_from();
         let Some(state) = self.state(fold, checkpoints, is_seeded, log_end_offset)? else {
             return Ok(());
         };
@@ -49,7 +50,12 @@ impl<'a> Rows<'a> {
         }
         let lost = match open.iter().map(|txn| txn.first_offset.message_offset).min() {
             Some(first) => {
-                LostOffsets::behind(self.dir, checkpoints, self.options.state.io, first)?
+                let walked = Walked {
+                    whole_from,
+                    log_end_offset,
+                };
+                let io = self.options.state.io;
+                LostOffsets::behind(self.dir, checkpoints, io, first, walked)?
             }
             None => LostOffsets::default(),
         };

@@ -664,9 +664,23 @@ fn print(case: &Case) -> String {
         "$ {}\n-- status\n{}\n-- stdout\n{}-- stderr\n{}",
         line.trim_end(),
         run.status,
-        run.stdout,
+        without_file_times(&run.stdout),
         run.stderr
     )
+}
+
+/// When files were written is another time in each copy.
+fn without_file_times(stdout: &str) -> String {
+    const TIME: &str = "YYYY-MM-DDThh:mm:ss.mmmZ";
+    let mut parts = stdout.split(" (mtime)");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.truncate(text.len() - TIME.len());
+        text.push_str(TIME);
+        text.push_str(" (mtime)");
+        text.push_str(part);
+    }
+    text
 }
 
 fn is_blessing() -> bool {

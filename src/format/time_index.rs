@@ -80,6 +80,13 @@ impl TimeIndexEntry {
     }
 }
 
+/// The timestamp of the last entry as a broker takes it that opens the file: zeros behind the
+/// entries are entries too (`TimeIndex.lastEntryFromIndexFile`). `None` if there is none.
+#[must_use]
+pub fn last_timestamp(index: &TimeIndexRows<'_>) -> Option<i64> {
+    index.slots().last().map(TimeIndexEntry::timestamp)
+}
+
 /// The content of a trimmed `.timeindex` file with these entries.
 #[must_use]
 pub fn encode(entries: &[TimeIndexEntry]) -> Vec<u8> {

@@ -13,6 +13,8 @@ use crate::log::damage::Damage;
 use crate::log::mapped_file::MappedFile;
 use crate::log::partition_dir::{FileEntry, PartitionDir, SegmentFiles};
 use crate::log::{Error, Io};
+use crate::report::retention_time::RetentionTime;
+use crate::report::verify::start::Start;
 
 /// One partition directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,6 +86,12 @@ pub struct LsSegment {
     pub first_timestamp: Option<i64>,
     /// Largest timestamp, in milliseconds.
     pub max_timestamp: Option<i64>,
+    /// The time that retention goes by, in milliseconds: the segment is deleted once it is older
+    /// than `retention.ms` and all before it are. Null if the `.log` has vanished.
+    pub retention_timestamp: Option<i64>,
+    /// Where that comes from: `timeIndex`, its last entry; `batches`, where a start recovers the
+    /// segment; `lastModified` of the `.log`, where none of them has a time.
+    pub retention_timestamp_source: Option<&'static str>,
     /// Bytes in the `.log` that are no batch.
     pub damaged_bytes: u64,
 }
@@ -139,7 +147,8 @@ fn count_partition(
     let mut first_base = None;
     let mut log_end_offset = None;
     let mut count = 0;
-    for segment in &dir.segments {
+    let start = Start::of(dir, checkpoints)?;
+    for (index, segment) in dir.segments.iter().enumerate() {
         let Some(totals) = segment_totals(dir, segment, options.io)? else {
             vanished.extend(dir.file(segment.log).map(|log| dir.file_path(log)));
             continue;
@@ -149,7 +158,9 @@ fn count_partition(
         log_end_offset = Some(totals.next_offset.unwrap_or(segment.base_offset));
         total.add(&totals);
         if options.segments {
-            segments.push(totals.into_segment(dir, segment));
+            let retention =
+                RetentionTime::of(dir, &start, index, totals.max_timestamp, options.io)?;
+            segments.push(totals.into_segment(dir, segment, retention));
         }
     }
     Ok(LsRow {
@@ -316,7 +327,12 @@ impl Totals {
         (self.uncounted == 0).then_some(self.records)
     }
 
-    fn into_segment(self, dir: &PartitionDir, segment: &SegmentFiles) -> LsSegment {
+    fn into_segment(
+        self,
+        dir: &PartitionDir,
+        segment: &SegmentFiles,
+        retention: Option<RetentionTime>,
+    ) -> LsSegment {
         LsSegment {
             file: dir
                 .file(segment.log)
@@ -330,6 +346,8 @@ impl Totals {
             control_batches: self.control_batches,
             first_timestamp: self.first_timestamp,
             max_timestamp: self.max_timestamp,
+            retention_timestamp: retention.map(|it| it.timestamp),
+            retention_timestamp_source: retention.map(|it| it.source.name()),
             damaged_bytes: self.damaged_bytes,
         }
     }

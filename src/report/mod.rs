@@ -20,6 +20,7 @@ pub mod producers;
 pub mod read;
 pub mod rebuild;
 pub mod replay;
+mod retention_time;
 pub mod transaction_state;
 pub mod transactions;
 pub mod txns;

@@ -154,8 +154,8 @@ impl GapFold<'_> {
         Ok(())
     }
 
-    /// Walks again up to a batch, that one included, believing no damaged one. `bad` is the first of
-    /// them: up to there all is as it was.
+    /// Walks again up to a batch, that one included, believing no damaged one. `bad` is the first
+    /// of them: up to there all is as it was.
     fn begin_anew(&mut self, bad: At, to: At, found: &mut Vec<Finding>) -> Result<(), Error> {
         let mut fold = Self::begin(self.dir, self.checkpoints, &self.options)?;
         if !self.tells_unread {

@@ -7,7 +7,7 @@ use super::finding::Finding;
 use super::index_findings::{Defect, IndexContext};
 use crate::format::NO_TIMESTAMP;
 use crate::format::offset_index::{OffsetIndexEntry, OffsetIndexRows};
-use crate::format::time_index::{TimeIndexEntry, TimeIndexRows};
+use crate::format::time_index::{self, TimeIndexEntry, TimeIndexRows};
 use crate::format::{IndexEntry, IndexRows};
 
 /// An index and a batch as far as they concern each other.
@@ -315,7 +315,7 @@ impl<'a> TimeIndexCheck<'a> {
                 last.to_string(),
             ));
         }
-        let kafkas_last = self.rows.slots().last().map(TimeIndexEntry::timestamp);
+        let kafkas_last = time_index::last_timestamp(&self.rows);
         if kafkas_last.is_none() && is_closed && self.max_timestamp != NO_TIMESTAMP {
             found.push(context.time_index_empty());
         }

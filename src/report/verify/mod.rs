@@ -35,7 +35,7 @@ mod sequences;
 mod snapshot_entries;
 mod snapshots;
 mod stable_offsets;
-mod start;
+pub(super) mod start;
 mod swaps;
 mod transactions;
 mod unreadable;

@@ -12,7 +12,7 @@ use crate::log::partition_dir::PartitionDir;
 
 /// What decides about the start of one partition.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start {
+pub(in crate::report) struct Start {
     /// Whether the broker stopped cleanly; `None` if the directory above is no log directory.
     pub(super) clean: Option<bool>,
     pub(super) recovery_point: Option<i64>,
@@ -28,7 +28,10 @@ impl Start {
     ///
     /// # Errors
     /// If the directory cannot be listed.
-    pub(super) fn of(dir: &PartitionDir, checkpoints: CheckpointedOffsets) -> Result<Self, Error> {
+    pub(in crate::report) fn of(
+        dir: &PartitionDir,
+        checkpoints: CheckpointedOffsets,
+    ) -> Result<Self, Error> {
         let relisted = if dir.is_whole {
             None
         } else {
@@ -62,7 +65,7 @@ impl Start {
     /// Whether a crash may have left the segment, or a file of its, half written: there was no
     /// clean stop and it lies at or behind the recovery point. Where that is not known only the
     /// last segment counts.
-    pub(super) fn may_be_torn(&self, segment: usize) -> bool {
+    pub(in crate::report) fn may_be_torn(&self, segment: usize) -> bool {
         self.clean != Some(true)
             && (self.is_last(segment) || self.recovery_point.is_some() && self.recovers(segment))
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use kseg::report::ls::{LsOptions, LsRow, ls_partition};
+use kseg::report::ls::{LsOptions, LsRow, LsSegment, ls_partition};
 
 use crate::cli::{AsLoadedArgs, PartitionFilterArgs, PathArgs};
 use crate::context::{Context, Status};
@@ -208,7 +208,8 @@ const SEGMENT_COLUMNS: &[SummaryColumn] = &[
     SummaryColumn::new("CONTROL", Right, 5),
     SummaryColumn::new("RECORDS", Right, 1),
     SummaryColumn::new("FIRST TIMESTAMP", Left, 6),
-    SummaryColumn::new("MAX TIMESTAMP", Left, 4),
+    SummaryColumn::new("MAX TIMESTAMP", Left, 7),
+    SummaryColumn::new("RETENTION GOES BY", Left, 4),
 ];
 
 /// Returns how many columns did not fit.
@@ -230,10 +231,21 @@ fn print_segments(row: &Named, context: &mut Context) -> anyhow::Result<usize> {
             optional(segment.records),
             optional_time(segment.first_timestamp),
             optional_time(segment.max_timestamp),
+            retention(segment),
         ]);
     }
     let style = context.style;
     Ok(table.print(&mut context.out, style)?)
+}
+
+/// The time that retention goes by, and where it is from if not from the time index.
+fn retention(segment: &LsSegment) -> String {
+    let time = optional_time(segment.retention_timestamp);
+    match segment.retention_timestamp_source {
+        Some("lastModified") => format!("{time} (mtime)"),
+        Some("batches") => format!("{time} (batches)"),
+        Some(_) | None => time,
+    }
 }
 
 const FILE_COLUMNS: &[SummaryColumn] = &[

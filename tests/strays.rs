@@ -21,7 +21,7 @@ use kseg::log::metadata_log::ClusterMetadata;
 use kseg::log::partition_dir::PartitionDir;
 use kseg::log::strays::Stray;
 use recover_run::{Run, copy_of, recover};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Two log directories of a broker, and what it made of them.
 const STRAYS: &str = "../tests/data/strays";
@@ -306,14 +306,38 @@ fn a_copy_in_the_assigned_directory_takes_over_whatever_it_lacks() {
         assert_eq!(other["replacedBy"], Value::Null, "{other:#}");
         assert_eq!(other["takesOver"], false, "{other:#}");
     }
-    // Without the other directory nobody can tell.
+    // `verify` says so too.
+    let verify = |dirs: &[&str]| -> Vec<Value> {
+        let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+            .args(["verify", "-o", "ndjson"])
+            .args(dirs.iter().map(|dir| copied.path().join(dir)))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows = text.lines().map(|it| serde_json::from_str(it).unwrap());
+        rows.filter(|it: &Value| it["kind"] == "replaced-by-copy")
+            .collect()
+    };
+    let found = verify(&["data", "data-2"]);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let keys = ["severity", "topic", "offset"].map(|key| found[0][key].clone());
+    assert_eq!(keys, [json!("afterCrash"), json!("taken"), json!(4)]);
+    // Without the other directory nobody can tell, and that is said.
     let alone = recover_in(copied.path(), &["data/taken-0"]);
     assert_eq!(alone.rows[0]["replacedBy"], Value::Null);
     assert_eq!(alone.status, Some(0));
+    let warnings = alone.rows[0]["warnings"].to_string();
+    assert!(warnings.contains("give all log directories"), "{warnings}");
+    assert!(verify(&["data/taken-0"]).is_empty());
+    let elsewhere = recover_in(copied.path(), &["data/kept-0", "data/again-0"]);
+    let is_told = |row: &&Value| row["warnings"].to_string().contains("give all log");
+    assert_eq!(elsewhere.rows.iter().filter(is_told).count(), 0);
     // A copy that is level has all of it.
     fs::remove_dir_all(&copy).unwrap();
     recover_run::copy(&copied.path().join("data/taken-0"), &copy);
     let level = both(copied.path());
+    let found = verify(&["data", "data-2"]);
+    assert_eq!((found.len(), &found[0]["severity"]), (1, &json!("notable")));
     let replica = row(&level, &copied.path().join("data/taken-0"));
     assert_eq!(replica["replacedBy"], copy.to_str().unwrap());
     assert_eq!(replica["losesData"], false);
@@ -323,4 +347,115 @@ fn a_copy_in_the_assigned_directory_takes_over_whatever_it_lacks() {
             .unwrap()
             .contains("all of which")
     );
+}
+
+/// A name without its random digits.
+fn without_digits(name: &str) -> String {
+    match name.split_once('.').zip(name.rsplit_once('-')) {
+        Some(((before, _), (_, suffix))) if name.contains('.') => format!("{before}.*-{suffix}"),
+        Some(_) | None => name.to_owned(),
+    }
+}
+
+/// The copy has the names that the broker gave: strays under those of strays, the copy that took
+/// over under that of the replica, and the replica under one to be deleted.
+#[test]
+fn what_a_start_leaves_has_the_names_that_the_broker_gives() {
+    let copied = copy_of(STRAYS);
+    let out = copied.path().join("out");
+    let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["recover", "--start", "clean", "--out"])
+        .arg(&out)
+        .args(["data", "data-2"].map(|it| copied.path().join(it)))
+        .output()
+        .unwrap();
+    assert!(out.is_dir(), "{output:?}");
+    let names = fs::read_dir(&out)
+        .unwrap()
+        .map(|it| it.unwrap().file_name());
+    let names = names.map(|it| without_digits(it.to_str().unwrap()));
+    let names: BTreeSet<String> = names.collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read(root.join("tests/data/strays/started.json")).unwrap();
+    let started: Value = serde_json::from_slice(&text).unwrap();
+    let after = ["data", "data-2"].map(|dir| started["after"][dir].as_array().unwrap().clone());
+    let after = after.iter().flatten();
+    let after: BTreeSet<String> = after
+        .map(|it| without_digits(it.as_str().unwrap()))
+        .collect();
+    let strays = |of: &BTreeSet<String>| -> BTreeSet<String> {
+        let strays = of.iter().filter(|it| it.ends_with("-stray"));
+        strays.cloned().collect()
+    };
+    assert_eq!(strays(&names), strays(&after));
+    for name in ["taken-0", "taken-0.*-delete", "other-0"] {
+        assert!(
+            names.contains(name) && after.contains(name),
+            "{name}: {names:?}"
+        );
+    }
+    // The copy that took over ends at 4, and that is in place of the replica.
+    let row = recover_in(&out, &["taken-0"]);
+    assert_eq!(row.rows[0]["logEndOffset"], 4);
+}
+
+/// Files that nobody may write to are written to by a broker that starts on the copy.
+#[test]
+fn a_copy_of_files_that_are_read_only_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let copied = copy_of(STRAYS);
+    let data = copied.path().join("data");
+    for entry in fs::read_dir(&data).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        }
+    }
+    let out = copied.path().join("out");
+    let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["recover", "--start", "clean", "--out"])
+        .args([&out, &data])
+        .output()
+        .unwrap();
+    assert!(out.is_dir(), "{output:?}");
+    for entry in fs::read_dir(&out).unwrap() {
+        let path = entry.unwrap().path();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o200, 0o200, "{}", path.display());
+    }
+}
+
+/// A record of a later Kafka is named, and nobody is sent to look for damage.
+#[test]
+fn a_record_that_is_not_known_is_named() {
+    let copied = copy_of(STRAYS);
+    change(&copied.path().join(METADATA_LOG), |bytes| {
+        let of = |field: &[u8]| i32::from_be_bytes(field.try_into().unwrap());
+        let (mut position, mut is_changed) = (0, false);
+        while position < bytes.len() {
+            let size = 12 + usize::try_from(of(&bytes[position + 8..position + 12])).unwrap();
+            let batch = &mut bytes[position..position + size];
+            // A frame of version 1, a topic, version 0, of a data batch behind the snapshot.
+            let is_topic = |it: &[u8]| it == [1, 2, 0];
+            let place = batch[61..].windows(3).take(12).position(is_topic);
+            let is_behind = batch[7] >= 34 && batch[22] & 0x20 == 0;
+            if let Some(place) = place.filter(|_| is_behind && !is_changed) {
+                batch[61 + place + 2] = 9;
+                let crc = crc32c::crc32c(&batch[21..]);
+                batch[17..21].copy_from_slice(&crc.to_be_bytes());
+                is_changed = true;
+            }
+            position += size;
+        }
+        assert!(is_changed);
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
+        .args(["recover", "--start", "clean"])
+        .arg(copied.path().join("data/kept-0"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("version 9 of TopicRecord"), "{told}");
+    assert!(told.contains("a newer Kafka wrote it"), "{told}");
+    assert!(!told.contains("kseg verify says"), "{told}");
 }

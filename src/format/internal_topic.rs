@@ -140,6 +140,18 @@ pub enum Undecoded {
     Damaged(DecodeError),
 }
 
+impl Undecoded {
+    /// Whether a later Kafka than 4.3.1 may know it.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        match self {
+            Self::UnknownFrameVersion(version) => *version > 1,
+            Self::UnknownType(_) | Self::UnknownVersion { .. } => true,
+            Self::MissingKey | Self::UnexpectedKey | Self::Damaged(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Undecoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

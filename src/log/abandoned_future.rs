@@ -31,6 +31,23 @@ fn assigned_directory(dir: &PartitionDir, known: &Known<'_>) -> Option<KafkaUuid
     assignment.directory(known.log_dir.node.node_id)
 }
 
+/// The log directory in which the metadata has the replica of a directory in use, where that is
+/// another one of this broker which is not among those of the run: a copy of it that was left there
+/// by a move takes its place at the next start.
+#[must_use]
+pub fn elsewhere(dir: &PartitionDir, metadata: &mut ClusterMetadata) -> Option<KafkaUuid> {
+    let is_live = dir.status() == Some(&PartitionDirStatus::Live);
+    if !is_live || !is_loaded_as_replica(dir) {
+        return None;
+    }
+    let known = metadata.known_of(dir)?;
+    let assigned = assigned_directory(dir, &known)?;
+    let own = known.log_dir.directory_id?;
+    let node = known.log_dir.node;
+    let is_elsewhere = assigned != own && !assigned.is_reserved_for_directories();
+    (is_elsewhere && metadata.log_dir(&node, assigned).is_none()).then_some(assigned)
+}
+
 /// The future replica that takes the place of the replica in a directory at a start, if it lies in
 /// one of the log directories of the run.
 #[must_use]

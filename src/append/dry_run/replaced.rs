@@ -3,12 +3,25 @@
 use std::ops::ControlFlow;
 
 use super::row::RecoverRow;
+use crate::format::kafka_uuid::KafkaUuid;
 use crate::log::batches::Entry;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::walk_partition;
 use crate::log::{Error, Io};
 
 impl RecoverRow {
+    /// Takes in that the metadata has the replica in another log directory of the broker, which is
+    /// not at hand.
+    pub fn set_elsewhere(&mut self, directory_id: KafkaUuid) {
+        if self.loads {
+            self.warnings.push(format!(
+                "the metadata has this replica in log directory {directory_id} of the broker: if a \
+                 copy of it was left there by a move, the start puts that into use and deletes \
+                 this directory; give all log directories of the broker to see"
+            ));
+        }
+    }
+
     /// Takes in that the replica is deleted, and `copy`, which comes up as its row says, is in its
     /// place (`LogManager.recoverAbandonedFutureLogs`). What the replica has behind the copy's end
     /// is lost.

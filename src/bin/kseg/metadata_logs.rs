@@ -1,6 +1,6 @@
 //! What is said where it cannot be told which partitions a broker takes for strays.
 
-use kseg::log::metadata_log::ClusterMetadata;
+use kseg::log::metadata_log::{ClusterMetadata, Unusable};
 
 use crate::context::Context;
 
@@ -12,6 +12,14 @@ pub(crate) fn warn_unusable(metadata: &ClusterMetadata, context: &Context) {
             log.path.display(),
             log.reason
         ));
-        context.hint("kseg verify says what is wrong with the metadata log");
+        context.hint(match log.reason {
+            Unusable::Newer(_) => {
+                "a newer Kafka wrote it than kseg reads, 4.3.1: see there with \
+                 kafka-topics.sh --describe"
+            }
+            Unusable::Says(_) | Unusable::Unreadable(_) => {
+                "kseg verify says what is wrong with the metadata log"
+            }
+        });
     }
 }

@@ -53,16 +53,26 @@ impl NewFolder {
         })
     }
 
-    /// Where the files of a partition go.
+    /// Where the files of a partition go, under the name of its directory.
     pub(crate) fn place_for(
         &mut self,
         partition: &Path,
         straight: bool,
     ) -> anyhow::Result<PathBuf> {
+        self.place_named(partition, name_of(partition), straight)
+    }
+
+    /// Where the files of a partition go, under another name than that of its directory.
+    pub(crate) fn place_named(
+        &mut self,
+        partition: &Path,
+        name: OsString,
+        straight: bool,
+    ) -> anyhow::Result<PathBuf> {
         if straight {
             return Ok(self.temporary.clone());
         }
-        let place = self.temporary.join(name_of(partition));
+        let place = self.temporary.join(name);
         anyhow::ensure!(
             self.places.insert(place.clone()),
             "{}: another PATH has a partition of this name; take them one by one",

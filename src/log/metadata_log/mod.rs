@@ -25,6 +25,7 @@ use super::partition_walk::walk_partition;
 use super::records::{DEFAULT_MAX_BATCH_BYTES, Unpacker};
 use super::{Error, Io};
 use crate::format::file_name::{FileState, LogFileKind, SnapshotId};
+use crate::format::topics_record::TopicsRecord;
 
 /// The snapshot that formatting leaves: its records come in the log again, and brokers pass over it
 /// (`Snapshots.BOOTSTRAP_SNAPSHOT_ID`).
@@ -48,6 +49,8 @@ pub struct MetadataLog {
 pub enum Unusable {
     /// It says nothing, or something is wrong with it: what, and in which file if in one.
     Says(String),
+    /// It has a record that Kafka 4.3.1 does not know: which, of what version and in which file.
+    Newer(String),
     /// It cannot be read.
     Unreadable(Error),
 }
@@ -61,7 +64,7 @@ impl From<Error> for Unusable {
 impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Says(what) => f.write_str(what),
+            Self::Says(what) | Self::Newer(what) => f.write_str(what),
             Self::Unreadable(error) => error.fmt(f),
         }
     }
@@ -213,7 +216,14 @@ impl Reading {
             }
             let of = |what: &str| says(file, &format!("record {}: {what}", record.offset));
             match (record.key, record.value) {
-                (None, Some(value)) => loader.replay(value).map_err(|what| of(&what)),
+                (None, Some(value)) => loader.replay(value).map_err(|what| {
+                    let what = format!("{file}: record {}: {what}", record.offset);
+                    if TopicsRecord::decode(value).is_err_and(|it| it.is_newer()) {
+                        Unusable::Newer(what)
+                    } else {
+                        Unusable::Says(what)
+                    }
+                }),
                 (Some(_), _) => Err(of("records of this topic have no key")),
                 (None, None) => Err(of("records of this topic have a value")),
             }

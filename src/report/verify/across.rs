@@ -1,16 +1,22 @@
 //! What only several partitions together tell: strays by the metadata log, records of one partition
 //! in another.
 
+use std::ops::ControlFlow;
+
 use super::equal_records::EqualRecords;
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
 use super::partition::{VerifyOptions, VerifySummary};
 use crate::format::file_name::LogFileKind;
 use crate::format::kafka_uuid::KafkaUuid;
+use crate::log::abandoned_future::replaced_by;
 use crate::log::metadata_log::ClusterMetadata;
 use crate::log::partition_dir::PartitionDir;
+use crate::log::partition_walk::walk_partition;
 use crate::log::strays::{Stray, other_name};
 use crate::log::{Error, Io};
+use crate::report::gaps::range;
+use crate::report::transactions::last_offset;
 
 /// Follows the partitions of a run.
 #[derive(Debug)]
@@ -55,6 +61,7 @@ impl AcrossPartitions {
     ) -> Result<VerifySummary, E> {
         let mut found = Vec::new();
         found.extend(self.stray(dir)?);
+        found.extend(self.replaced(dir)?);
         if let Some(equal_records) = &mut self.equal_records {
             equal_records.partition(dir, self.io, &mut found)?;
         }
@@ -104,6 +111,40 @@ impl AcrossPartitions {
         }))
     }
 
+    /// A replica that a copy takes the place of (`LogManager.recoverAbandonedFutureLogs`): what the
+    /// copy lacks is lost with it. Brokers leave that behind which stop while the last step of a
+    /// move between log directories is under way.
+    fn replaced(&mut self, dir: &PartitionDir) -> Result<Option<Finding>, Error> {
+        let Some(copy) = replaced_by(dir, &mut self.metadata) else {
+            return Ok(None);
+        };
+        let end = log_end_offset(dir, self.io)?;
+        let copy_end = log_end_offset(&copy, self.io)?;
+        let copy_path = copy.path.display();
+        let (severity, lost) = if copy_end < end {
+            let lost = range(copy_end.unwrap_or(0), end.unwrap_or(0) - 1);
+            (
+                Severity::AfterCrash,
+                format!("offsets {lost} are lost with it"),
+            )
+        } else {
+            (Severity::Notable, "the copy has all of it".to_owned())
+        };
+        let next_step = "move the copy away before the start, and this replica stays in use";
+        Ok(Some(Finding {
+            offset: copy_end.filter(|_| copy_end < end),
+            expected: end.map(|end| format!("a copy that ends at {end}")),
+            found: copy_end.map(|end| format!("one that ends at {end}")),
+            broker_action: format!("any start puts the copy into use and deletes this one: {lost}"),
+            next_step: (copy_end < end).then(|| next_step.to_owned()),
+            ..Finding::new(
+                severity,
+                Kind::ReplacedByCopy,
+                format!("the metadata has this replica in the log directory of {copy_path}"),
+            )
+        }))
+    }
+
     /// A directory with the name of one topic and the id of another one.
     fn other_name(&mut self, dir: &PartitionDir) -> Result<Option<Finding>, Error> {
         let Some((topic, current)) = other_name(dir, &mut self.metadata) else {
@@ -121,6 +162,19 @@ impl AcrossPartitions {
             ..Finding::new(Severity::Notable, Kind::TopicIdDiffers, "")
         }))
     }
+}
+
+/// The offset behind the last batch; `None` if there is no segment.
+fn log_end_offset(dir: &PartitionDir, io: Io) -> Result<Option<i64>, Error> {
+    let Some(last) = dir.segments.len().checked_sub(1) else {
+        return Ok(None);
+    };
+    let mut end = dir.segments.get(last).map(|it| it.base_offset);
+    walk_partition(dir, io, last, |_, entry| {
+        end = end.max(last_offset(&entry).map(|last| last.saturating_add(1)));
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    })?;
+    Ok(end)
 }
 
 /// What the metadata has for a topic's name.

@@ -167,6 +167,8 @@ kinds! {
         "a topic id other than the cluster's";
     NotAssigned "not-assigned" "section 15"
         "a replica that the metadata does not have on this broker";
+    ReplacedByCopy "replaced-by-copy" "section 15"
+        "a replica that a start deletes for a copy in another log directory";
     DuplicatePartition "duplicate-partition" "S12"
         "a partition that is live in two log directories";
     CleanerOffset "cleaner-offset" "S16"

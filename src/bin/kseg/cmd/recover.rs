@@ -1,6 +1,7 @@
 //! `kseg recover`: what a broker would do at its start.
 
-use std::fs;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -11,7 +12,7 @@ use kseg::append::dry_run::gone::GoneRange;
 use kseg::append::dry_run::row::Start;
 use kseg::append::dry_run::{DryRun, DryRunOptions, INDEX_MEMORY, RecoverRow, dry_run};
 use kseg::format::file_name::LogDirFileName;
-use kseg::log::abandoned_future::{replaced_by, takes_over};
+use kseg::log::abandoned_future::{elsewhere, replaced_by, takes_over};
 use kseg::log::broker_start::{StartObstacles, outage};
 use kseg::log::log_dir::LogDir;
 use kseg::log::metadata_log::ClusterMetadata;
@@ -62,7 +63,7 @@ pub(crate) struct RecoverArgs {
     quick: bool,
     /// Write the directory as the start, and a clean stop after it, would leave it. The folder must
     /// be new or empty; one partition directory goes straight into it, all else into a folder for
-    /// each partition
+    /// each partition, under the name that the start gives it
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -236,11 +237,15 @@ fn judge(
     let stray = Stray::of(dir, metadata);
     let takes_over = takes_over(dir, metadata);
     let copy = replaced_by(dir, metadata);
+    let elsewhere = elsewhere(dir, metadata);
     for run in runs {
         if let Some(stray) = stray.clone() {
             run.row.set_stray(stray, dir);
         }
         run.row.takes_over = run.row.loads && takes_over;
+        if let Some(directory_id) = elsewhere {
+            run.row.set_elsewhere(directory_id);
+        }
         if let Some(copy) = &copy
             && let Err(error) = find_replaced(args, (copy, dir), run, context)
         {
@@ -380,7 +385,17 @@ impl Copy {
             context.fail_with(&message, "the partition does not come up on this start");
             return Ok(());
         }
-        let place = self.folder.place_for(&partition.dir.path, self.straight)?;
+        let path = &partition.dir.path;
+        let place = match run.row.name_after_start(partition.dir) {
+            Some(name) => {
+                let name = name.to_string();
+                if !self.straight {
+                    context.note(&format!("--out: {} is {name} there", run.row.name()));
+                }
+                self.folder.place_named(path, name.into(), self.straight)?
+            }
+            None => self.folder.place_for(path, self.straight)?,
+        };
         run.write_to(&place)?;
         self.is_empty = false;
         self.stop.add(&run.row);
@@ -417,9 +432,16 @@ fn copy_root_files(dir: &LogDir, to: &Path) -> anyhow::Result<()> {
             if !from.is_file() {
                 continue;
             }
-            fs::copy(&from, to.join(name)).with_context(|| from.display().to_string())?;
+            let to = to.join(name);
+            copy_file(&from, &to).with_context(|| from.display().to_string())?;
         }
     }
+    Ok(())
+}
+
+/// Copies what is in a file, and not who may do what with it: a broker is to write to the copy.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    io::copy(&mut File::open(from)?, &mut File::create(to)?)?;
     Ok(())
 }
 

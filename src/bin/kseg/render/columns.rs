@@ -1,10 +1,11 @@
 //! Listings of any length: fixed-width lines, written as they come.
 //!
 //! A table that must see all its rows before it can print one is for summaries; a segment holds
-//! millions of batches.
+//! millions of batches. Where the terminal holds no line of it, each row is a block of lines.
 
 use std::io::{self, Write};
 
+use super::blocks::print_block;
 use super::wrap::wrapped;
 use super::{Style, paragraph};
 
@@ -50,14 +51,18 @@ const BELOW: &str = "      ";
 pub(crate) struct Listing {
     columns: &'static [Column],
     shown: Vec<bool>,
+    /// The terminal is too narrow for the columns that stay always.
+    is_in_blocks: bool,
     style: Style,
     line: String,
 }
 
 impl Listing {
-    /// Drops the columns of highest rank until the rest fits.
+    /// Drops the columns of highest rank until the rest fits; if that does not either, rows are
+    /// blocks, with all columns.
     pub(crate) fn new(columns: &'static [Column], style: Style) -> Self {
-        let mut shown = vec![true; columns.len()];
+        let all = vec![true; columns.len()];
+        let mut shown = all.clone();
         if let Some(width) = style.width {
             while total_width(columns, &shown) > width {
                 let dropped = columns
@@ -73,9 +78,12 @@ impl Listing {
                 }
             }
         }
+        let width = style.width.unwrap_or(usize::MAX);
+        let is_in_blocks = total_width(columns, &shown) > width;
         Self {
             columns,
-            shown,
+            shown: if is_in_blocks { all } else { shown },
+            is_in_blocks,
             style,
             line: String::new(),
         }
@@ -86,8 +94,11 @@ impl Listing {
         self.shown.iter().filter(|shown| !**shown).count()
     }
 
-    /// Writes the headings.
+    /// Writes the headings; in blocks each row has them.
     pub(crate) fn headings(&mut self, out: &mut impl Write, style: Style) -> io::Result<()> {
+        if self.is_in_blocks {
+            return Ok(());
+        }
         self.line.clear();
         self.compose(|index, columns| columns.get(index).map_or("", |column| column.name));
         writeln!(out, "{}", style.heading(self.line.trim_end()))
@@ -95,6 +106,15 @@ impl Listing {
 
     /// Writes one line, in parts if it is too long; `cells` has one for each column, shown or not.
     pub(crate) fn row(&mut self, out: &mut impl Write, cells: &[String]) -> io::Result<()> {
+        if let Some(width) = self.style.width.filter(|_| self.is_in_blocks) {
+            let names = self.columns.iter().map(|column| column.name);
+            let mut cells: Vec<_> = names.zip(cells.iter().map(String::as_str)).collect();
+            let first = cells.first().map(|(name, cell)| format!("{name} {cell}"));
+            if let (Some((_, cell)), Some(first)) = (cells.first_mut(), &first) {
+                *cell = first;
+            }
+            return print_block(out, self.style, width, &cells);
+        }
         self.line.clear();
         self.compose(|index, _| cells.get(index).map_or("", String::as_str));
         out.write_all(self.line.trim_end().as_bytes())?;
@@ -108,6 +128,9 @@ impl Listing {
         out: &mut impl Write,
         cells: &mut [String],
     ) -> io::Result<()> {
+        if self.is_in_blocks {
+            return self.row(out, cells);
+        }
         self.line.clear();
         self.compose(|index, _| cells.get(index).map_or("", String::as_str));
         let is_too_long = self.line.contains('\n');
@@ -259,7 +282,32 @@ mod tests {
             render(Some(24)),
             ("OFFSET  WHAT\n    12  data\n".to_owned(), 1)
         );
-        assert_eq!(render(Some(1)), ("OFFSET\n    12\n".to_owned(), 2));
+        assert_eq!(render(Some(6)), ("OFFSET\n    12\n".to_owned(), 2));
         assert_eq!(render(Some(25)).1, 0);
+    }
+
+    #[test]
+    fn a_terminal_that_holds_no_line_gets_a_block_for_each_row() {
+        const WIDE: &[Column] = &[
+            Column::new("OFFSET", 12, Align::Right, 0),
+            Column::new("WHAT", 12, Align::Left, 0),
+            Column::new("CRC", 10, Align::Right, 1),
+        ];
+        let write = |width| {
+            let style = Style {
+                width: Some(width),
+                color: false,
+            };
+            let mut listing = Listing::new(WIDE, style);
+            let mut out = Vec::new();
+            listing.headings(&mut out, style).unwrap();
+            let cells = ["12".to_owned(), "data".to_owned(), "0x1".to_owned()];
+            listing.row(&mut out, &cells).unwrap();
+            (String::from_utf8(out).unwrap(), listing.hidden())
+        };
+        let line = "      OFFSET  WHAT\n          12  data\n";
+        assert_eq!(write(26), (line.to_owned(), 1));
+        let block = "OFFSET 12\n  WHAT  data\n  CRC   0x1\n";
+        assert_eq!(write(25), (block.to_owned(), 0));
     }
 }

@@ -195,11 +195,19 @@ impl Totals {
         let (style, unseen) = (context.style, context.unseen());
         let out = &mut context.out;
         if self.disagreeing == 0 {
-            let line = format!(
-                "{}, {} in them; the indexes agree with the log{unseen}",
-                count(sum.in_log, "aborted transaction"),
-                count(sum.records, "record")
-            );
+            let aborted = match sum.in_log {
+                0 => "no aborted transaction".to_owned(),
+                1 => format!(
+                    "1 aborted transaction, {} in it",
+                    count(sum.records, "record")
+                ),
+                many => format!(
+                    "{}, {} in them",
+                    count(many, "aborted transaction"),
+                    count(sum.records, "record")
+                ),
+            };
+            let line = format!("{aborted}; the indexes agree with the log{unseen}");
             paragraph(out, style, ["", "  "], &line)?;
         } else {
             let hiding = match sum.hiding_others {

@@ -58,12 +58,14 @@ pub(crate) fn run(args: &ProducersArgs, context: &mut Context) -> anyhow::Result
     let mut printer = Printer {
         json: JsonRows::for_format(context.format, "kseg/producers/v1"),
         partitions: 0,
+        hidden: 0,
     };
     let walked = inputs.for_each_partition(context, |partition, context| {
         one_partition(args, partition, &mut printer, context)
     });
-    if let Some(json) = printer.json {
-        json.finish(&mut context.out)?;
+    match printer.json {
+        Some(json) => json.finish(&mut context.out)?,
+        None => note_hidden(printer.hidden, context.style, &mut context.out)?,
     }
     walked?;
     Ok(Status::Clean)
@@ -142,6 +144,8 @@ fn warn_about(partition: &PartitionInput<'_>, state: &PartitionState, context: &
 struct Printer {
     json: Option<JsonRows>,
     partitions: u64,
+    /// Columns that did not fit.
+    hidden: usize,
 }
 
 const PRODUCER_COLUMNS: &[Column] = &[
@@ -208,11 +212,8 @@ impl Printer {
             listing.row(&mut context.out, &producer_cells(&row))?;
             anyhow::Ok(())
         })?;
-        Ok(note_hidden(
-            listing.hidden(),
-            context.style,
-            &mut context.out,
-        )?)
+        self.hidden = self.hidden.max(listing.hidden());
+        Ok(())
     }
 
     fn statistics(

@@ -92,15 +92,35 @@ fn split(batches: &mut Vec<TestBatch>, at: usize, bits: u64) {
     batches.insert(at + 1, second);
 }
 
+/// The batches that a cleaner may take from: it stops at the first transaction without an end, and
+/// keeps the last record of a key. All have the same key, and every transaction that ended aborts.
+fn cleanable(batches: &[TestBatch]) -> impl Fn(&TestBatch) -> bool + use<> {
+    let mut open = std::collections::BTreeMap::new();
+    for batch in batches.iter().filter(|it| it.settings.is_transactional) {
+        let id = batch.settings.producer_id;
+        if batch.settings.is_control_batch {
+            open.remove(&id);
+        } else {
+            open.entry(id).or_insert(batch.base());
+        }
+    }
+    let end = open.into_values().min().unwrap_or(i64::MAX);
+    let counts = |it: &&TestBatch| !it.settings.is_transactional && it.base() < end;
+    let kept = batches.iter().rev().find(counts).map(TestBatch::base);
+    move |batch| batch.base() < end && Some(batch.base()) != kept
+}
+
 /// All that a cleaner does to batches: takes nothing, some records, all but the header, all.
 fn clean_behind(batches: &mut Vec<TestBatch>, at: usize, bits: u64) {
     let last = batches.len() - 1;
+    let is_cleanable = cleanable(batches);
     let mut place = 0;
     batches.retain_mut(|batch| {
         place += 1;
         let index = place - 1;
         let choice = (bits >> (index % 32 * 2)) & 3;
-        if index <= at || index == last || batch.settings.is_control_batch {
+        let is_marker = batch.settings.is_control_batch;
+        if index <= at || index == last || is_marker || !is_cleanable(batch) {
             return true;
         }
         match choice {
@@ -153,7 +173,7 @@ fn change(batches: Vec<TestBatch>, what: u8, at: usize, bits: u64) -> Changed {
             codec.0 = (codec.0 + 1) % 5;
             Some((DiffKind::OtherBatchSplit, right[at].base()))
         }
-        (6, Some(at)) => {
+        (6, Some(at)) if cleanable(&right)(&right[at]) => {
             let offset = right[at].base();
             right[at].records.remove(0);
             clean_behind(&mut right, at, bits);

@@ -27,6 +27,16 @@ pub enum Entry<'w> {
 }
 
 impl Entry<'_> {
+    /// Where it begins, in bytes from the beginning of the file.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        match self {
+            Self::Batch(batch) => batch.position,
+            Self::Legacy(entry) => entry.position,
+            Self::Damage(damage) => damage.position,
+        }
+    }
+
     /// The first offset of an entry whose checksum is right; of a wrapper the last one.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use super::GoingLog;
+use super::going::Going;
 use super::transactions::{LoneMarker, Transactions};
 use crate::log::batches::{BatchWalk, Entry};
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -17,11 +17,40 @@ use crate::log::log_dir::stopped_cleanly;
 use crate::log::mapped_file::MappedFile;
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
-use crate::log::records::{DEFAULT_MAX_BATCH_BYTES, LogRecord, Unpacker};
+use crate::log::records::{LogRecord, Unpacker};
 use crate::log::{Error, Io};
 
 /// Records that are looked for; what is beyond them is taken for compacted away.
 const MAX_RECORDS: usize = 1 << 22;
+
+/// Where it is asked which records a cleaner would have kept.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'q> {
+    /// The offsets of what goes and is not in what stays.
+    pub(super) taken_out: &'q OffsetRanges,
+    /// The directory before anything went; what it says of the last stop counts.
+    pub(super) listed: &'q PartitionDir,
+    /// The directory that is left.
+    pub(super) after: &'q PartitionDir,
+    /// Directories whose transaction indexes tell what was aborted.
+    pub(super) indexed: &'q [&'q PartitionDir],
+    /// The checkpoints of before.
+    pub(super) checkpoints: CheckpointedOffsets,
+    /// Whether batches with a wrong checksum are passed over.
+    pub(super) has_checksums: bool,
+    /// The most bytes a batch may unpack to; a larger one is passed over.
+    pub(super) max_batch_bytes: usize,
+    /// How files are read.
+    pub(super) io: Io,
+}
+
+/// What a cleaner would have kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) records: Vec<Taken>,
+    /// Records that were not looked for, as there are too many.
+    pub(super) over_limit: u64,
+}
 
 /// A record that goes, and that a cleaner would have kept.
 #[derive(Clone, Copy, Debug)]
@@ -64,25 +93,27 @@ struct Latest {
     stays: Option<(i64, bool)>,
 }
 
-/// The records of batches in `taken_out` that a cleaner would have kept and that are not in
-/// `after`, the directory that is left.
+/// The records that go and that a cleaner would have kept.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub(super) fn kept_by_cleaner(
-    logs: &[GoingLog],
-    taken_out: &OffsetRanges,
-    (listed, after): (&PartitionDir, &PartitionDir),
-    checkpoints: CheckpointedOffsets,
-    has_checksums: bool,
-    io: Io,
-) -> Result<Vec<Taken>, Error> {
-    let transactions = Transactions::of(logs, (listed, after), has_checksums, io)?;
-    let decided = decided_up_to(&transactions, (listed, after), checkpoints);
-    let mut taken = lone_markers(logs, taken_out, &transactions);
+pub(super) fn kept_by_cleaner(going: &impl Going, question: Question<'_>) -> Result<Kept, Error> {
+    let Question {
+        taken_out,
+        after,
+        has_checksums,
+        io,
+        ..
+    } = question;
+    let transactions = Transactions::of(going, after, question.indexed, has_checksums, io)?;
+    let decided = decided_up_to(&transactions, question);
+    let mut kept = Kept {
+        records: lone_markers(going, taken_out, &transactions),
+        over_limit: 0,
+    };
     let mut records = Records {
         transactions,
-        unpacker: Unpacker::new(DEFAULT_MAX_BATCH_BYTES),
+        unpacker: Unpacker::new(question.max_batch_bytes),
         has_checksums,
     };
     let mut keys = Keys {
@@ -90,17 +121,59 @@ pub(super) fn kept_by_cleaner(
         decided,
         latest: HashMap::new(),
     };
+    let candidates = candidates(going, taken_out, &mut records, &mut keys, &mut kept)?;
+    // What stays of a key matters to a tombstone, wherever it lies.
+    let matters_from = |it: &Candidate| match it.of.why {
+        WhyKept::Tombstone => i64::MIN,
+        WhyKept::LastOfKey | WhyKept::Marker | WhyKept::Undecided => it.of.offset,
+    };
+    let Some(lowest) = candidates.iter().map(matters_from).min() else {
+        return Ok(kept);
+    };
+    let is_near = |first, last| last >= lowest && first < decided;
+    going.for_each_log(|_, file| {
+        let goes = |first, last| is_near(first, last) && going.goes(first, last);
+        records.for_each(file, goes, |_, record| keys.take(record, false))
+    })?;
+    for segment in &after.segments {
+        if let Some(log) = after.file(segment.log)
+            && let Some(file) = after.open_file(log, io)?
+        {
+            records.for_each(&file, is_near, |_, record| keys.take(record, true))?;
+        }
+    }
+    let would_keep = candidates.iter().filter(|it| keys.would_keep(it));
+    kept.records.extend(would_keep.map(|it| it.of));
+    Ok(kept)
+}
+
+/// The records that go and have a key, as far as they were decided; the others a cleaner never
+/// came to.
+fn candidates(
+    going: &impl Going,
+    taken_out: &OffsetRanges,
+    records: &mut Records,
+    keys: &mut Keys,
+    kept: &mut Kept,
+) -> Result<Vec<Candidate>, Error> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    let is_wanted = |first, last| taken_out.contains(first, last);
-    for (place, log) in may_be_cleaned(logs) {
-        records.for_each(&log.file, is_wanted, |batch, record| {
-            let is_full = candidates.len() + taken.len() >= MAX_RECORDS;
-            if is_full || !log.counts.contains(&record.offset) {
+    let is_wanted = |first, last| taken_out.touches(first, last);
+    going.for_each_log(|place, file| {
+        let Some(counts) = going.cleanable(place) else {
+            return Ok(());
+        };
+        records.for_each(file, is_wanted, |batch, record| {
+            let offset = record.offset;
+            if !counts.contains(&offset) || !taken_out.contains(offset, offset) {
                 return;
             }
-            let is_undecided = record.offset >= decided;
+            if candidates.len() + kept.records.len() >= MAX_RECORDS {
+                kept.over_limit += 1;
+                return;
+            }
+            let is_undecided = offset >= keys.decided;
             let of = Taken {
-                offset: record.offset,
+                offset,
                 batch,
                 log: place,
                 why: match record.value {
@@ -110,35 +183,14 @@ pub(super) fn kept_by_cleaner(
                 },
             };
             if is_undecided {
-                taken.push(of);
+                kept.records.push(of);
             } else if let Some(key) = record.key {
-                let key = keys.want(key, record.offset);
+                let key = keys.want(key, offset);
                 candidates.push(Candidate { key, of });
             }
-        })?;
-    }
-    // What stays of a key matters to a tombstone, wherever it lies.
-    let matters_from = |it: &Candidate| match it.of.why {
-        WhyKept::Tombstone => i64::MIN,
-        WhyKept::LastOfKey | WhyKept::Marker | WhyKept::Undecided => it.of.offset,
-    };
-    let Some(lowest) = candidates.iter().map(matters_from).min() else {
-        return Ok(taken);
-    };
-    let is_near = |first, last| last >= lowest && first < decided;
-    for log in logs {
-        records.for_each(&log.file, is_near, |_, record| keys.take(record, false))?;
-    }
-    for segment in &after.segments {
-        if let Some(log) = after.file(segment.log)
-            && let Some(file) = after.open_file(log, io)?
-        {
-            records.for_each(&file, is_near, |_, record| keys.take(record, true))?;
-        }
-    }
-    let kept = candidates.iter().filter(|it| keys.would_keep(it));
-    taken.extend(kept.map(|it| it.of));
-    Ok(taken)
+        })
+    })?;
+    Ok(candidates)
 }
 
 /// The keys of what goes.
@@ -192,21 +244,15 @@ impl Keys {
     }
 }
 
-/// The logs that a cleaner may have replaced, with their places.
-fn may_be_cleaned(logs: &[GoingLog]) -> impl Iterator<Item = (usize, &GoingLog)> {
-    let places = logs.iter().enumerate();
-    places.filter(|(_, log)| log.may_be_cleaned)
-}
-
 fn lone_markers(
-    logs: &[GoingLog],
+    going: &impl Going,
     taken_out: &OffsetRanges,
     transactions: &Transactions,
 ) -> Vec<Taken> {
     let markers = transactions.lone_markers.iter();
     let counts = markers.filter(|it| {
-        let log = logs.get(it.log).filter(|log| log.may_be_cleaned);
-        log.is_some_and(|log| log.counts.contains(&it.offset))
+        let counts = going.cleanable(it.log);
+        counts.is_some_and(|counts| counts.contains(&it.offset))
             && taken_out.contains(it.offset, it.offset)
     });
     let of = |it: &LoneMarker| Taken {
@@ -224,8 +270,12 @@ fn lone_markers(
 /// certain.
 fn decided_up_to(
     transactions: &Transactions,
-    (listed, after): (&PartitionDir, &PartitionDir),
-    checkpoints: CheckpointedOffsets,
+    Question {
+        listed,
+        after,
+        checkpoints,
+        ..
+    }: Question<'_>,
 ) -> i64 {
     let active = after.segments.last().map(|it| it.base_offset);
     let is_exact = stopped_cleanly(&listed.path) == Some(true);

@@ -3,9 +3,12 @@
 //! A cleaner leaves a segment with less in it in the place of others, so that offsets alone do not
 //! tell what is lost; where it may have been at work the keys decide. Which logs go, and what
 //! stays, is a matter of `.swap` files ([`super::swap_files`]) or of leftovers ([`last_copies`]).
+//! What a replica lacks of another one is asked in the same way ([`LackingReplica`]).
 
+mod going;
 mod kept;
 mod leftovers;
+mod replica;
 mod rewritten;
 mod transactions;
 
@@ -13,13 +16,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use self::kept::{WhyKept, kept_by_cleaner};
+use self::kept::{Question, WhyKept, kept_by_cleaner};
 pub use self::leftovers::{AfterStart, LastCopies, last_copies, set_aside};
+pub use self::replica::{LackingReplica, LostRecords};
 use super::checkpoints::CheckpointedOffsets;
 use super::extents::{BatchExtent, Extent, for_each_extent};
 use super::mapped_file::MappedFile;
 use super::offset_ranges::OffsetRanges;
 use super::partition_dir::PartitionDir;
+use super::records::DEFAULT_MAX_BATCH_BYTES;
 use super::{Error, Io};
 
 /// A `.log` that goes.
@@ -212,11 +217,20 @@ pub(super) fn lost_with(
             &mut taken_out,
         )?);
     }
-    let dirs = (listed, after);
+    let question = Question {
+        taken_out: &taken_out,
+        listed,
+        after,
+        indexed: &[listed],
+        checkpoints,
+        has_checksums,
+        max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
+        io,
+    };
     let kept = if taken_out.is_empty() {
         Vec::new()
     } else {
-        kept_by_cleaner(logs, &taken_out, dirs, checkpoints, has_checksums, io)?
+        kept_by_cleaner(&logs, question)?.records
     };
     let mut batches = BTreeSet::new();
     for it in kept {

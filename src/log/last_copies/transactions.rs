@@ -7,9 +7,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::iter::Peekable;
-use std::vec::IntoIter;
 
-use super::GoingLog;
+use super::going::Going;
 use crate::format::aborted_txn::AbortedTxnRows;
 use crate::format::control_record::ControlRecordType;
 use crate::format::file_name::LogFileKind;
@@ -38,9 +37,9 @@ pub(super) struct LoneMarker {
 }
 
 /// A batch of a transaction, or the marker at its end.
-#[derive(Clone, Copy)]
-struct Step {
-    offset: i64,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) offset: i64,
     producer_id: i64,
     producer_epoch: i16,
     marker: Option<ControlRecordType>,
@@ -56,25 +55,21 @@ struct Ongoing {
 
 impl Transactions {
     /// Follows those of the logs that go and of `after`, the directory that is left; what was
-    /// aborted is known by the transaction indexes of `listed` as well, whatever their suffix.
+    /// aborted is known by the transaction indexes of `indexed` as well, whatever their suffix.
     ///
     /// # Errors
     /// If a file cannot be read.
     pub(super) fn of(
-        logs: &[GoingLog],
-        (listed, after): (&PartitionDir, &PartitionDir),
+        going: &impl Going,
+        after: &PartitionDir,
+        indexed: &[&PartitionDir],
         has_checksums: bool,
         io: Io,
     ) -> Result<Self, Error> {
-        let mut going = Vec::new();
-        for (place, log) in logs.iter().enumerate() {
-            for_each_step(&log.file, has_checksums, |step| going.push((step, place)))?;
-        }
-        going.sort_by_key(|(step, _)| step.offset);
         let mut fold = Fold {
             found: Self::default(),
             ongoing: HashMap::new(),
-            going: going.into_iter().peekable(),
+            going: going.steps(has_checksums)?.peekable(),
         };
         for segment in &after.segments {
             if let Some(log) = after.file(segment.log)
@@ -83,15 +78,17 @@ impl Transactions {
                 for_each_step(&file, has_checksums, |step| fold.stays(step))?;
             }
         }
-        let (mut found, ongoing) = fold.finish();
-        found.add_indexes(listed, io)?;
+        let (mut found, ongoing) = fold.finish()?;
+        for dir in indexed {
+            found.add_indexes(dir, io)?;
+        }
         for rows in found.aborted.values_mut() {
             rows.sort_unstable_by_key(|(first, last)| (*last, *first));
         }
         // An index may know the end of one whose marker is in no file.
-        let undecided = ongoing
-            .into_iter()
-            .filter(|(id, it)| !found.is_aborted(*id, it.first_offset));
+        let undecided = ongoing.into_iter().filter(|(id, it)| {
+            (it.stays || going.has_all_ends()) && !found.is_aborted(*id, it.first_offset)
+        });
         found.undecided_from = undecided.map(|(_, it)| it.first_offset).min();
         Ok(found)
     }
@@ -122,22 +119,28 @@ impl Transactions {
 }
 
 /// Both in the order of their offsets.
-struct Fold {
+struct Fold<I: Iterator<Item = Result<(Step, usize), Error>>> {
     found: Transactions,
     ongoing: HashMap<i64, Ongoing>,
     /// What goes and has not been taken in, with the place of its log.
-    going: Peekable<IntoIter<(Step, usize)>>,
+    going: Peekable<I>,
 }
 
-impl Fold {
-    fn stays(&mut self, step: Step) {
-        while let Some((goes, log)) = self.going.next_if(|(it, _)| it.offset <= step.offset) {
+impl<I: Iterator<Item = Result<(Step, usize), Error>>> Fold<I> {
+    fn stays(&mut self, step: Step) -> Result<(), Error> {
+        let is_due = |it: &Result<(Step, usize), Error>| match it {
+            Ok((it, _)) => it.offset <= step.offset,
+            Err(_) => true,
+        };
+        while let Some(next) = self.going.next_if(is_due) {
+            let (goes, log) = next?;
             // The same batch once more does not go.
             if goes.offset < step.offset {
                 self.take(goes, Some(log));
             }
         }
         self.take(step, None);
+        Ok(())
     }
 
     fn take(&mut self, step: Step, goes_with: Option<usize>) {
@@ -176,41 +179,49 @@ impl Fold {
         }
     }
 
-    fn finish(mut self) -> (Transactions, HashMap<i64, Ongoing>) {
-        while let Some((step, log)) = self.going.next() {
+    fn finish(mut self) -> Result<(Transactions, HashMap<i64, Ongoing>), Error> {
+        while let Some(next) = self.going.next() {
+            let (step, log) = next?;
             self.take(step, Some(log));
         }
-        (self.found, self.ongoing)
+        Ok((self.found, self.ongoing))
     }
 }
 
-/// The batches of transactions and their markers, as far as they can be read. What the cleaner has
-/// left of a marker without its record says nothing: nothing of its transaction is there.
-fn for_each_step(
+/// Hands out the steps of a `.log`.
+pub(super) fn for_each_step(
     file: &MappedFile,
     has_checksums: bool,
-    mut visit: impl FnMut(Step),
+    mut visit: impl FnMut(Step) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut walk = BatchWalk::new(file);
     while let Some(entry) = walk.next_entry() {
-        let Entry::Batch(batch) = entry? else {
-            continue;
-        };
-        let header = batch.header;
-        let attributes = header.attributes();
-        if !attributes.is_transactional() || has_checksums && !batch.is_valid()? {
-            continue;
+        if let Some(step) = step(&entry?, has_checksums)? {
+            visit(step)?;
         }
-        let marker = batch.marker()?.map(|it| it.control_type);
-        if attributes.is_control() && marker.is_none() {
-            continue;
-        }
-        visit(Step {
-            offset: header.base_offset(),
-            producer_id: header.producer_id(),
-            producer_epoch: header.producer_epoch(),
-            marker,
-        });
     }
     Ok(())
+}
+
+/// What an entry is to its transaction, as far as it can be read. What the cleaner has left of a
+/// marker without its record says nothing: nothing of its transaction is there.
+pub(super) fn step(entry: &Entry<'_>, has_checksums: bool) -> Result<Option<Step>, Error> {
+    let Entry::Batch(batch) = entry else {
+        return Ok(None);
+    };
+    let header = batch.header;
+    let attributes = header.attributes();
+    if !attributes.is_transactional() || has_checksums && !batch.is_valid()? {
+        return Ok(None);
+    }
+    let marker = batch.marker()?.map(|it| it.control_type);
+    if attributes.is_control() && marker.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Step {
+        offset: header.base_offset(),
+        producer_id: header.producer_id(),
+        producer_epoch: header.producer_epoch(),
+        marker,
+    }))
 }

@@ -8,12 +8,14 @@ use super::differences::Differences;
 use super::facts::{BatchPlaceRow, DamageRow, Span};
 use super::kind::{DiffKind, Side, Sides};
 use super::loaded::{Loaded, Loader, Records, match_records};
+use super::lost_records::OnlyThere;
 use super::replica::{Replica, is_cleaned};
 use super::same::is_same;
 use super::txns::{TxnTable, transaction_at};
 use crate::format::NO_PARTITION_LEADER_EPOCH;
 use crate::log::Error;
 use crate::log::batches::Entry;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::report::gaps::GapClass;
 
 /// As `verify` and `gaps` name it.
@@ -29,6 +31,10 @@ pub(super) struct Compare<'d> {
     pub(super) loaded: Sides<Option<Loaded>>,
     pub(super) differences: Differences,
     pub(super) alone: Sides<AloneFold>,
+    /// The offsets of what each side has alone.
+    pub(super) only_there: Sides<OnlyThere>,
+    /// The records that each side lacks though no cleaner takes them, once that is known.
+    pub(super) lost: Sides<OffsetRanges>,
     pub(super) txns: TxnTable,
     pub(super) damage: DamageLists,
     /// Batches whose records were not compared, as they unpack to more than may be read.
@@ -36,7 +42,11 @@ pub(super) struct Compare<'d> {
 }
 
 impl<'d> Compare<'d> {
-    pub(super) fn new(replicas: Sides<Replica<'d>>, max_batch_bytes: usize) -> Self {
+    pub(super) fn new(
+        replicas: Sides<Replica<'d>>,
+        lost: Sides<OffsetRanges>,
+        max_batch_bytes: usize,
+    ) -> Self {
         Self {
             common_start: replicas
                 .left
@@ -47,6 +57,8 @@ impl<'d> Compare<'d> {
             loaded: Sides::default(),
             differences: Differences::default(),
             alone: Sides::default(),
+            only_there: Sides::default(),
+            lost,
             txns: TxnTable::default(),
             damage: DamageLists::default(),
             over_limit: 0,
@@ -198,7 +210,7 @@ impl<'d> Compare<'d> {
     }
 
     /// Reads a batch to compare its records.
-    fn load(
+    pub(super) fn load(
         &mut self,
         side: Side,
         head: Head<'_, '_>,
@@ -260,9 +272,12 @@ impl<'d> Compare<'d> {
         let has_same_header = left.place.is_of_same_producer(&right.place)
             && (is_cleaned || left.max_timestamp == right.max_timestamp);
         let is_other = is_aligned && !has_same_header;
+        let mut lost = None;
         let conflict = match (&left.records, &right.records) {
             (Some(_), Some(_)) if has_same_epoch && !is_other => {
-                match_records(&mut left, &mut right).map(|offset| {
+                let matched = match_records(&mut left, &mut right, &self.lost);
+                lost = matched.lost;
+                matched.differing.map(|offset| {
                     (
                         DiffKind::OtherBytes,
                         if is_aligned { begin } else { offset },
@@ -288,6 +303,9 @@ impl<'d> Compare<'d> {
             self.differences.add(kind, offset, places);
             left.conflict = left.conflict.or(Some(kind));
             right.conflict = right.conflict.or(Some(kind));
+        } else if let Some(offset) = lost {
+            self.differences
+                .add(DiffKind::MissingRecords, offset, places);
         } else {
             let kind = if is_aligned && is_cleaned {
                 DiffKind::Compaction

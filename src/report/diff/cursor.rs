@@ -154,8 +154,8 @@ fn walk_open(
         let has_ended = (at.left.is_some() && l.is_none()) || (at.right.is_some() && r.is_none());
         if has_ended {
             return Ok(Sides {
-                left: l.as_ref().map(position),
-                right: r.as_ref().map(position),
+                left: l.as_ref().map(Entry::position),
+                right: r.as_ref().map(Entry::position),
             });
         }
         let heads = Sides {
@@ -182,13 +182,5 @@ fn next<'w>(walk: &'w mut Option<Walk<'_>>) -> Result<Option<Entry<'w>>, Error> 
     match walk {
         Some(walk) => walk.walk.next_entry().transpose(),
         None => Ok(None),
-    }
-}
-
-fn position(entry: &Entry<'_>) -> u64 {
-    match entry {
-        Entry::Batch(batch) => batch.position,
-        Entry::Legacy(entry) => entry.position,
-        Entry::Damage(damage) => damage.position,
     }
 }

@@ -15,6 +15,8 @@ pub enum DiffKind {
     MissingTail,
     /// Offsets are not there on one side, and no cleaner took them: a segment is gone.
     MissingSegment,
+    /// Records are not there on one side of a compacted log, and a cleaner would have kept them.
+    MissingRecords,
     /// The partition is on one side only.
     MissingPartition,
     /// The cleaner took records or batches on one side that are still there on the other.
@@ -34,6 +36,7 @@ impl DiffKind {
             Self::OtherBytes => "other-bytes",
             Self::MissingTail => "missing-tail",
             Self::MissingSegment => "missing-segment",
+            Self::MissingRecords => "missing-records",
             Self::MissingPartition => "missing-partition",
             Self::Compaction => "compaction",
             Self::OtherBatchSplit => "other-batch-split",
@@ -45,7 +48,11 @@ impl DiffKind {
     #[must_use]
     pub fn is_loss(self) -> bool {
         match self {
-            Self::OtherEpoch | Self::OtherBytes | Self::MissingTail | Self::MissingSegment => true,
+            Self::OtherEpoch
+            | Self::OtherBytes
+            | Self::MissingTail
+            | Self::MissingSegment
+            | Self::MissingRecords => true,
             Self::MissingPartition | Self::Compaction | Self::OtherBatchSplit | Self::SideFiles => {
                 false
             }

@@ -5,11 +5,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::cursor::Head;
 use super::facts::{BatchPlaceRow, Span};
-use super::kind::DiffKind;
+use super::kind::{DiffKind, Sides};
 use super::txns::TxnAt;
 use crate::format::{NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE};
 use crate::log::Error;
 use crate::log::batches::Entry;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::records::{BadRecords, LogRecord, Unpacker};
 
 /// A batch that has been read and whose records have not all been matched yet.
@@ -104,13 +105,41 @@ impl Loaded {
     }
 }
 
-/// Matches the records of two batches up to the end of the one that ends first; gives the offset
-/// of the first that differ.
-pub(super) fn match_records(left: &mut Loaded, right: &mut Loaded) -> Option<i64> {
-    let mut differing = None;
+/// What comes of matching the records of two batches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Matched {
+    /// The first offset at which they differ.
+    pub(super) differing: Option<i64>,
+    /// The first offset of a record that one side has lost.
+    pub(super) lost: Option<i64>,
+}
+
+/// Matches the records of two batches up to the end of the one that ends first; each side has lost
+/// those of `lost` that it lacks.
+pub(super) fn match_records(
+    left: &mut Loaded,
+    right: &mut Loaded,
+    lost: &Sides<OffsetRanges>,
+) -> Matched {
+    let mut matched = Matched::default();
     let (Some(mut l), Some(mut r)) = (left.records.take(), right.records.take()) else {
-        return None;
+        return matched;
     };
+    let mut is_alone = |loaded: &mut Loaded, offset, lost: &OffsetRanges| {
+        let is_lost = lost.contains(offset, offset);
+        if is_lost {
+            matched.lost.get_or_insert(offset);
+        }
+        loaded.is_alone(
+            offset,
+            if is_lost {
+                DiffKind::MissingRecords
+            } else {
+                DiffKind::Compaction
+            },
+        );
+    };
+    let mut differing = None;
     loop {
         let front = |records: &VecDeque<RecordHash>| records.front().copied();
         match (front(&l), front(&r)) {
@@ -125,14 +154,14 @@ pub(super) fn match_records(left: &mut Loaded, right: &mut Loaded) -> Option<i64
                 if a.offset > right.span.last {
                     break;
                 }
-                left.is_alone(a.offset, DiffKind::Compaction);
+                is_alone(left, a.offset, &lost.right);
                 l.pop_front();
             }
             (_, Some(b)) => {
                 if b.offset > left.span.last {
                     break;
                 }
-                right.is_alone(b.offset, DiffKind::Compaction);
+                is_alone(right, b.offset, &lost.left);
                 r.pop_front();
             }
             _ => break,
@@ -140,7 +169,8 @@ pub(super) fn match_records(left: &mut Loaded, right: &mut Loaded) -> Option<i64
     }
     left.records = Some(l);
     right.records = Some(r);
-    differing
+    matched.differing = differing;
+    matched
 }
 
 /// Reads batches for [`Loaded`].

@@ -6,6 +6,9 @@
 //! other data. What lies below the higher of the two log starts is not compared, but for a front
 //! that is lost. In memory are one batch a side, the open producers, and bounded lists of what was
 //! found.
+//!
+//! Where one side has records that seem compacted away on the other, their keys are looked for
+//! there; if some should have stayed, the logs are compared once more with that in mind.
 
 mod alone;
 mod compare;
@@ -16,6 +19,7 @@ mod epochs;
 mod facts;
 mod kind;
 mod loaded;
+mod lost_records;
 mod one_sided;
 mod replica;
 mod row;
@@ -43,12 +47,15 @@ use self::cursor::{Cursor, walk_both};
 use self::damage::DamageLists;
 use self::epochs::{EpochsOf, KnownEpochs, known_epochs, last_common, truncation};
 use self::kind::{Side, Sides};
+use self::lost_records::lost_records;
 use self::replica::Replica;
 use self::side_files::SideFiles;
 use crate::log::checkpoints::CheckpointedOffsets;
+use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::find_batch;
 use crate::log::{Error, Io};
+use crate::report::gaps::OffsetRange;
 use crate::state::ReplicaLog;
 
 /// How to compare.
@@ -99,19 +106,50 @@ fn compare_logs(
     options: DiffOptions,
 ) -> Result<Diff, Error> {
     let inputs = Sides { left, right };
+    let mut walked = walk(&inputs, Sides::default(), options)?;
+    let lost = lost_records(&walked.compare, &inputs, walked.log_end_offsets, options)?;
+    let not_looked_for = lost.left.not_looked_for + lost.right.not_looked_for;
+    if !lost.left.offsets.is_empty() || !lost.right.offsets.is_empty() {
+        let lost = Sides {
+            left: lost.left.offsets,
+            right: lost.right.offsets,
+        };
+        walked = walk(&inputs, lost, options)?;
+    }
+    let vanished = std::mem::take(&mut walked.vanished);
+    let row = DiffRow {
+        records_not_looked_for: not_looked_for,
+        ..answer(walked, &inputs, options)?
+    };
+    Ok(Diff { row, vanished })
+}
+
+/// Both logs, read once.
+struct Walked<'d> {
+    compare: Compare<'d>,
+    log_end_offsets: Sides<i64>,
+    both_missing: Vec<OffsetRange>,
+    vanished: Vec<PathBuf>,
+}
+
+/// Reads both logs; `lost` is what each of them is known to have lost of what a cleaner keeps.
+fn walk<'d>(
+    inputs: &Sides<ReplicaInput<'d>>,
+    lost: Sides<OffsetRanges>,
+    options: DiffOptions,
+) -> Result<Walked<'d>, Error> {
     let io = options.io;
     let replicas = Sides {
-        left: Replica::new(left, io)?,
-        right: Replica::new(right, io)?,
+        left: Replica::new(inputs.left, io)?,
+        right: Replica::new(inputs.right, io)?,
     };
     let mut cursors = Sides {
-        left: Cursor::new(left.dir, io),
-        right: Cursor::new(right.dir, io),
+        left: Cursor::new(inputs.left.dir, io),
+        right: Cursor::new(inputs.right.dir, io),
     };
-    let mut compare = Compare::new(replicas, options.max_batch_bytes);
+    let mut compare = Compare::new(replicas, lost, options.max_batch_bytes);
     walk_both(&mut cursors, |heads| compare.step(heads))?;
     let log_end_offsets = compare.finish()?;
-    let row = answer(compare, &inputs, log_end_offsets, options)?;
     let mut vanished = Vec::new();
     for side in Side::BOTH {
         let dir = inputs.of(side).dir;
@@ -120,7 +158,13 @@ fn compare_logs(
             vanished.extend(log.map(|log| dir.file_path(log)));
         }
     }
-    Ok(Diff { row, vanished })
+    let both_missing = shared_holes::shared(&mut compare.replicas)?;
+    Ok(Walked {
+        both_missing,
+        compare,
+        log_end_offsets,
+        vanished,
+    })
 }
 
 /// What the logs alone say, once both have been read.
@@ -150,6 +194,13 @@ impl Compared<'_, '_> {
             log_end_offset: *self.log_end_offsets.of(side),
             is_log_alone: !self.options.side_files,
         })
+    }
+
+    fn logs(&self, known: &Sides<KnownEpochs>) -> Sides<ReplicaLog> {
+        Sides {
+            left: self.log(Side::Left, &known.left),
+            right: self.log(Side::Right, &known.right),
+        }
     }
 
     fn log(&self, side: Side, known: &KnownEpochs) -> ReplicaLog {
@@ -203,11 +254,11 @@ impl Compared<'_, '_> {
 }
 
 fn answer(
-    compare: Compare<'_>,
+    walked: Walked<'_>,
     inputs: &Sides<ReplicaInput<'_>>,
-    log_end_offsets: Sides<i64>,
     options: DiffOptions,
 ) -> Result<DiffRow, Error> {
+    let (compare, log_end_offsets) = (walked.compare, walked.log_end_offsets);
     let replicas = &compare.replicas;
     let differences = compare.differences.finish();
     let compared = Compared {
@@ -222,10 +273,7 @@ fn answer(
         left: compared.epochs(Side::Left)?,
         right: compared.epochs(Side::Right)?,
     };
-    let logs = Sides {
-        left: compared.log(Side::Left, &known.left),
-        right: compared.log(Side::Right, &known.right),
-    };
+    let logs = compared.logs(&known);
     let side_files = compared.side_files(&known)?;
     let common = last_common(
         Sides {
@@ -269,8 +317,9 @@ fn answer(
         if_right_leads: Some(if_right_leads),
         left_epoch_source: Some(known.left.source),
         right_epoch_source: Some(known.right.source),
-        both_missing: shared_holes::shared(&replicas.left.lost, &replicas.right.lost),
+        both_missing: walked.both_missing,
         batches_over_limit: compare.over_limit,
+        records_not_looked_for: 0,
         both_corrupt: damage.both.into_iter().map(shared).collect(),
         damaged_left: damage.one.left,
         damaged_right: damage.one.right,

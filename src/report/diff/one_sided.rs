@@ -27,6 +27,11 @@ impl Compare<'_> {
         let other = side.other();
         let is_at_end = next.is_none() && self.loaded.of(other).is_none();
         let first = span.first.max(self.common_start);
+        if is_readable && self.lost.of(other).touches(first, span.last) {
+            let loaded = self.load(side, head, true)?;
+            self.rest_alone(side, loaded, is_at_end)?;
+            return Ok(Advance::One(side));
+        }
         let kind = if self.replicas.of(side).goes_back().is_some() {
             self.one_sided(
                 side,
@@ -42,14 +47,29 @@ impl Compare<'_> {
         *places.of_mut(other) = next.as_ref();
         self.differences.add(kind, first, places);
         let records = self.count_records(side, head, &place)?;
-        let alone = self.alone.of_mut(side);
-        alone.add(&place, Span { first, ..span }, kind, records, is_readable);
+        let span = Span { first, ..span };
+        self.add_alone(side, &place, span, kind, records, is_readable);
         if kind.is_loss()
             && let Some(txn) = transaction_at(self.replicas.of(side), &place)
         {
             self.txns.add(side, txn, &place, records);
         }
         Ok(Advance::One(side))
+    }
+
+    /// A batch, or the part of it in `span`, is on one side alone.
+    fn add_alone(
+        &mut self,
+        side: Side,
+        place: &BatchPlaceRow,
+        span: Span,
+        kind: DiffKind,
+        records: u64,
+        is_readable: bool,
+    ) {
+        self.only_there.of_mut(side).take(span, kind);
+        let alone = self.alone.of_mut(side);
+        alone.add(place, span, kind, records, is_readable);
     }
 
     /// Why an offset is not on a side. Where two leaders wrote, the longer log's end is part of it.
@@ -61,8 +81,11 @@ impl Compare<'_> {
     ) -> Result<DiffKind, Error> {
         let kind = self.replicas.of_mut(side).why_missing(offset, is_at_end)?;
         let has_parted = self.differences.has(DiffKind::OtherEpoch);
+        let is_lost = || self.lost.of(side).contains(offset, offset);
         Ok(if kind == DiffKind::MissingTail && has_parted {
             DiffKind::OtherEpoch
+        } else if kind == DiffKind::Compaction && is_lost() {
+            DiffKind::MissingRecords
         } else {
             kind
         })
@@ -76,16 +99,16 @@ impl Compare<'_> {
         is_at_end: bool,
     ) -> Result<(), Error> {
         let rest = loaded.records.take().unwrap_or_default();
-        if let Some(first) = rest.front().map(|record| record.offset) {
-            let other = side.other();
-            for record in &rest {
-                let kind = self.why_missing(other, record.offset, is_at_end)?;
-                loaded.is_alone(record.offset, kind);
+        let mut kinds: Vec<DiffKind> = Vec::new();
+        for record in &rest {
+            let kind = self.why_missing(side.other(), record.offset, is_at_end)?;
+            loaded.is_alone(record.offset, kind);
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+                let mut places = Sides::default();
+                *places.of_mut(side) = Some(&loaded.place);
+                self.differences.add(kind, record.offset, places);
             }
-            let kind = self.why_missing(other, first, is_at_end)?;
-            let mut places = Sides::default();
-            *places.of_mut(side) = Some(&loaded.place);
-            self.differences.add(kind, first, places);
         }
         self.finish_loaded(side, &loaded);
         Ok(())
@@ -93,32 +116,27 @@ impl Compare<'_> {
 
     /// A batch has been compared to its end.
     pub(super) fn finish_loaded(&mut self, side: Side, loaded: &Loaded) {
-        let (kind, records) = match (loaded.conflict, loaded.alone.first()) {
-            (Some(kind), _) => {
-                let records = loaded.record_count;
-                let first = loaded.span.first.max(self.common_start);
-                let span = Span {
-                    first,
-                    ..loaded.span
-                };
-                let alone = self.alone.of_mut(side);
-                alone.add(&loaded.place, span, kind, records, loaded.is_readable);
-                (kind, records)
+        let place = &loaded.place;
+        let is_readable = loaded.is_readable;
+        let (is_loss, records) = if let Some(kind) = loaded.conflict {
+            let records = loaded.record_count;
+            let first = loaded.span.first.max(self.common_start);
+            let span = Span {
+                first,
+                ..loaded.span
+            };
+            self.add_alone(side, place, span, kind, records, is_readable);
+            (kind.is_loss(), records)
+        } else {
+            for (span, kind) in &loaded.alone {
+                let records = span.last.saturating_sub(span.first).saturating_add(1);
+                let records = u64::try_from(records).unwrap_or(0);
+                self.add_alone(side, place, *span, *kind, records, is_readable);
             }
-            (None, Some((_, kind))) => {
-                for (span, kind) in &loaded.alone {
-                    let records = span.last.saturating_sub(span.first).saturating_add(1);
-                    let records = u64::try_from(records).unwrap_or(0);
-                    let alone = self.alone.of_mut(side);
-                    alone.add(&loaded.place, *span, *kind, records, loaded.is_readable);
-                }
-                (*kind, loaded.alone_records)
-            }
-            (None, None) => return,
+            let is_loss = loaded.alone.iter().any(|(_, kind)| kind.is_loss());
+            (is_loss, loaded.alone_records)
         };
-        if kind.is_loss()
-            && let Some(txn) = loaded.txn
-        {
+        if is_loss && let Some(txn) = loaded.txn {
             self.txns.add(side, txn, &loaded.place, records);
         }
     }

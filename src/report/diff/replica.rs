@@ -21,6 +21,7 @@ use crate::state::LeaderEpochs;
 
 /// One side.
 pub(super) struct Replica<'d> {
+    pub(super) dir: &'d PartitionDir,
     offsets: Offsets<'d>,
     pub(super) txns: TransactionFold,
     /// Leader epochs by the batches.
@@ -38,6 +39,8 @@ pub(super) struct Replica<'d> {
     is_finished: bool,
     /// Whether the cleaner has been at work.
     pub(super) is_cleaned: bool,
+    /// The offset behind the last one that is not there, for whatever reason.
+    pub(super) gone_up_to: i64,
     /// Offsets that are not there before the head, each with the likely cause.
     holes: Vec<Finding>,
     /// Those of all that nobody meant to make.
@@ -55,6 +58,7 @@ impl<'d> Replica<'d> {
         let log_start_offset = offsets.log_start_offset;
         let lost = lost_front(dir, checkpoints.log_start_offset, io)?;
         Ok(Self {
+            dir,
             txns: first_transactions(dir, io, log_start_offset)?,
             offsets,
             epochs: LeaderEpochs::default(),
@@ -70,6 +74,7 @@ impl<'d> Replica<'d> {
             is_taken: false,
             is_finished: false,
             is_cleaned: false,
+            gone_up_to: i64::MIN,
             holes: Vec::new(),
             lost: Holes::default(),
             rowless: Rowless::new(dir, io),
@@ -135,13 +140,23 @@ impl<'d> Replica<'d> {
             last_offset: self.span.last,
         };
         self.offsets.entry(placed, &mut self.holes)?;
-        self.lost.take(&self.holes);
-        self.is_cleaned |= is_cleaned(head)
-            || self
-                .holes
-                .iter()
-                .any(|hole| hole.class == GapClass::CompactedBetweenBatches);
+        self.take_holes();
+        self.is_cleaned |= is_cleaned(head);
+        if matches!(head.entry, Entry::Batch(batch) if batch.header.has_less_records()) {
+            self.gone_up_to = self.gone_up_to.max(self.span.last.saturating_add(1));
+        }
         Ok(true)
+    }
+
+    fn take_holes(&mut self) {
+        self.lost.take(&self.holes);
+        for hole in &self.holes {
+            self.is_cleaned |= hole.class == GapClass::CompactedBetweenBatches;
+            if hole.kind == GapKind::OffsetGap {
+                let end = hole.last_offset.map_or(i64::MIN, |it| it.saturating_add(1));
+                self.gone_up_to = self.gone_up_to.max(end);
+            }
+        }
     }
 
     /// Where the head begins at or below the end of what lies before it: whether its records are
@@ -179,13 +194,19 @@ impl<'d> Replica<'d> {
         self.offsets.next_offset
     }
 
+    /// Whether anything tells of a cleaner, but for segments that are empty. May look through all
+    /// of the log.
+    pub(super) fn is_compacted(&mut self) -> Result<bool, Error> {
+        self.offsets.is_compacted()
+    }
+
     /// The end of the log, once there are no more entries.
     pub(super) fn finish(&mut self) -> Result<i64, Error> {
         if !self.is_finished {
             self.is_finished = true;
             self.holes.clear();
             self.offsets.finish(&mut self.holes)?;
-            self.lost.take(&self.holes);
+            self.take_holes();
         }
         Ok(self.offsets.next_offset)
     }

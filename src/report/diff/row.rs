@@ -96,11 +96,14 @@ pub struct DiffRow {
     pub left_epoch_source: Option<&'static str>,
     /// Where those of the right side are from.
     pub right_epoch_source: Option<&'static str>,
-    /// Offsets that are gone on both sides, though no cleaner took them; a thousand holes a side
-    /// are looked at.
+    /// Offsets that are gone on both sides, though nothing tells that a cleaner took them; a
+    /// thousand holes a side are looked at.
     pub both_missing: Vec<OffsetRange>,
     /// Batches whose records were not compared, as they unpack to more bytes than were allowed.
     pub batches_over_limit: u64,
+    /// Records of a compacted log that one side lacks and whose keys were not looked for there, as
+    /// there are more than some millions: they are taken for compacted away.
+    pub records_not_looked_for: u64,
     /// The same damage on both sides.
     pub both_corrupt: Vec<SharedDamage>,
     /// Damage on the left that the right side has not.
@@ -159,6 +162,7 @@ impl DiffRow {
             right_epoch_source: None,
             both_missing: Vec::new(),
             batches_over_limit: 0,
+            records_not_looked_for: 0,
             both_corrupt: Vec::new(),
             damaged_left: Vec::new(),
             damaged_right: Vec::new(),

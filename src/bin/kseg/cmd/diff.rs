@@ -30,6 +30,8 @@ Kinds:
   other-bytes        other bytes at the same offsets in the same epoch; no broker notices
   missing-tail       one log ends before the other
   missing-segment    offsets are gone on one side, and no cleaner took them
+  missing-records    records are gone on one side of a compacted log, and a
+                     cleaner would have kept them: the last of their keys
   missing-partition  the partition is on one side only
   compaction         one side was compacted further; no loss
   other-batch-split  the same records in other batches or codecs; no loss

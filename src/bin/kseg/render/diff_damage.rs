@@ -4,7 +4,7 @@ use kseg::report::diff::{DamageRow, DiffRow};
 use kseg::report::gaps::range;
 
 use super::diff_table::{Lines, MAX_LINES};
-use super::text::{plural, printable};
+use super::text::{count, plural, printable};
 
 /// Damage of either side, and what both lack.
 pub(super) fn damage(row: &DiffRow, lines: &mut Lines) {
@@ -17,7 +17,7 @@ pub(super) fn damage(row: &DiffRow, lines: &mut Lines) {
     }
     for it in row.both_missing.iter().take(MAX_LINES) {
         lines.alarm(format!(
-            "offsets {} are gone on both sides, and no cleaner took them",
+            "offsets {} are gone on both sides, and nothing tells that a cleaner took them",
             range(it.first_offset, it.last_offset)
         ));
     }
@@ -32,6 +32,12 @@ pub(super) fn damage(row: &DiffRow, lines: &mut Lines) {
         lines.push(format!(
             "the records of {} were not compared: --max-batch-bytes is too low for them",
             plural(row.batches_over_limit, "batch", "batches")
+        ));
+    }
+    if row.records_not_looked_for > 0 {
+        lines.push(format!(
+            "the keys of {} were not looked for, as there are too many: taken for compacted away",
+            count(row.records_not_looked_for, "record")
         ));
     }
     for (side, rows) in [("left", &row.damaged_left), ("right", &row.damaged_right)] {

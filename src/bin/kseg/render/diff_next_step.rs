@@ -32,7 +32,7 @@ impl Replicas<'_> {
                 (true, true) | (false, false) => self.either(),
             },
             DiffKind::MissingTail => self.longer_leads(),
-            DiffKind::MissingSegment => self.without_hole(),
+            DiffKind::MissingSegment | DiffKind::MissingRecords => self.without_hole(),
             DiffKind::MissingPartition | DiffKind::Compaction | DiffKind::OtherBatchSplit => {
                 vec![text("nothing to do: no record is lost")]
             }
@@ -72,7 +72,7 @@ impl Replicas<'_> {
         let ranges = &self.alone(!is_left).ranges;
         ranges
             .iter()
-            .any(|range| range.kind == DiffKind::MissingSegment)
+            .any(|it| matches!(it.kind, DiffKind::MissingSegment | DiffKind::MissingRecords))
     }
 
     /// One side lacks offsets that no fetch brings back.

@@ -304,6 +304,9 @@ fn what(row: &DiffRow, kind: DiffKind, offset: i64) -> String {
         DiffKind::MissingSegment => {
             format!("offsets from {offset} on are gone on one side; no cleaner took them")
         }
+        DiffKind::MissingRecords => format!(
+            "records from offset {offset} on are gone on one side, and a cleaner would have kept them"
+        ),
         DiffKind::Compaction => format!(
             "the cleaner has come further on one side, first seen at offset {offset}; no loss"
         ),

@@ -232,6 +232,12 @@ fn a_log_start_that_moved_into_a_later_epoch_is_no_alarm() {
     fs::write(copied.path(moved), line(from)).unwrap();
     let found = copied.only("leader-epoch-checkpoint");
     assert_eq!(found["defect"], "first-epoch-missing", "{found:#}");
+    assert_eq!(found["severity"], "notable", "{found:#}");
+    // After a clean stop the checkpoint would have moved as well.
+    fs::write(copied.path(".kafka_cleanshutdown"), "{}").unwrap();
+    let found = copied.only("leader-epoch-checkpoint");
+    assert_eq!(found["defect"], "first-epoch-missing", "{found:#}");
+    assert_eq!(found["severity"], "corrupt", "{found:#}");
 }
 
 /// The first line moves with the log start, whose checkpoint may not be at hand.

@@ -4,6 +4,7 @@
 
 use super::finding::{Finding, Severity};
 use super::kind::Kind;
+use super::moved_start::moved_start;
 use super::start::{Start, does_not_load};
 use crate::format::file_name::{FileState, LogFileKind};
 use crate::format::leader_epoch_checkpoint::{EpochEntry, LeaderEpochCheckpoint};
@@ -20,10 +21,10 @@ const MAX_TOLD: usize = 100;
 
 /// The batches of one leader epoch that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EpochRun {
-    epoch: i32,
-    first_offset: i64,
-    last_offset: i64,
+pub(super) struct EpochRun {
+    pub(super) epoch: i32,
+    pub(super) first_offset: i64,
+    pub(super) last_offset: i64,
     /// Behind the last batch before it.
     previous_end: Option<i64>,
 }
@@ -273,8 +274,10 @@ impl EpochCheck {
             }
         }
         // Below the log start the lines are gone.
-        let moved = self.moved_start(lines, start).max(log_start);
-        let in_log = self.runs.iter().filter(|run| run.last_offset >= moved);
+        let moved = moved_start(lines, &self.runs, start);
+        found.extend(moved.and_then(|moved| moved.front(&self.runs, log_start)));
+        let from = moved.map_or(log_start, |moved| moved.offset.max(log_start));
+        let in_log = self.runs.iter().filter(|run| run.last_offset >= from);
         for (index, run) in in_log.enumerate() {
             if found.len() - told >= MAX_TOLD {
                 break;
@@ -293,20 +296,6 @@ impl EpochCheck {
                 .map_or(i64::MAX, |line| line.start_offset);
             found.extend(self.of_line(entry, line, next, log_end, start));
         }
-    }
-
-    /// The log start as the first line has it: where the stop was not clean, and it lies inside an
-    /// epoch's batches. The start moves in this file at once, and in its checkpoint a minute later
-    /// (`LogManager.checkpointLogStartOffsets`). `i64::MIN` if it tells none.
-    fn moved_start(&self, lines: &[EpochEntry], start: &Start) -> i64 {
-        let line = lines.first().filter(|_| start.clean != Some(true));
-        let is_inside = |run: &EpochRun, line: &EpochEntry| {
-            run.epoch == line.epoch
-                && run.first_offset < line.start_offset
-                && line.start_offset <= run.last_offset
-        };
-        line.filter(|line| self.runs.iter().any(|run| is_inside(run, line)))
-            .map_or(i64::MIN, |line| line.start_offset)
     }
 
     /// Whether the file has the epoch of these batches, and from their first offset on.
@@ -458,7 +447,7 @@ fn rebuild(start: &Start) -> String {
     }
 }
 
-fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding {
+pub(super) fn of_file(severity: Severity, defect: &'static str, message: String) -> Finding {
     Finding {
         file: Some(LogFileKind::LeaderEpochCheckpoint.to_string()),
         defect: Some(defect),

@@ -24,6 +24,7 @@ mod live;
 mod log_dir;
 mod lost_logs;
 mod markers;
+mod moved_start;
 mod offsets;
 mod parallel;
 mod partition;

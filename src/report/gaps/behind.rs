@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::after_swaps::AfterSwaps;
 use super::doubt::is_sound;
-use super::finding::{Detail, Finding, GapKind, OffsetRange};
+use super::finding::{Detail, Finding, GapClass, GapKind, OffsetRange};
 use super::offsets::{Offsets, Placed};
 use super::{GapOptions, find_gaps};
 use crate::log::batches::Entry;
@@ -135,12 +135,14 @@ impl LostOffsets {
     }
 
     /// A torn batch above the high watermark is none of them: who wrote it was not told that it is
-    /// stored, and writes it again.
+    /// stored, and writes it again. Nor is what is here until the next start, below a log start
+    /// behind the end.
     fn take(&mut self, finding: &Finding) {
         let is_acknowledged = !matches!(finding.detail, Detail::AboveHighWatermark(_));
         if let (GapKind::OffsetGap, Some(first)) = (finding.kind, finding.first_offset)
             && finding.is_loss()
             && is_acknowledged
+            && finding.class != GapClass::LogStartPastEnd
         {
             let last = finding.last_offset.unwrap_or(first);
             self.ranges.add(first, last);

@@ -173,6 +173,19 @@ impl Offsets<'_> {
         }
     }
 
+    /// Tells that the log start lies behind the end of a log that has records: any start then
+    /// deletes all of its segments (`LogLoader.load`).
+    pub(super) fn below_log_start(&self, found: &mut Vec<Finding>) {
+        let begins = self.dir.segments.first().map(|it| it.base_offset);
+        let is_past_end = self.checkpoints.log_start_offset > Some(self.next_offset);
+        if let Some(first) = begins.filter(|first| is_past_end && *first < self.next_offset) {
+            found.push(Finding {
+                detail: Detail::ToldBy(Witness::LOG_START),
+                ..gap(first, self.next_offset - 1, GapClass::LogStartPastEnd)
+            });
+        }
+    }
+
     /// Tells what was behind the last batch, in a log that has been walked to its end. One that has
     /// gone on since may just have been cut: its other files are of another moment.
     pub(super) fn behind_log(&self, found: &mut Vec<Finding>) -> Result<(), Error> {

@@ -56,6 +56,8 @@ pub enum GapClass {
     Aborted,
     /// A `.log` is not there, or not all of it is.
     SegmentMissing,
+    /// Between two segments, and nothing tells whether a record was ever there.
+    OffsetHole,
     /// Behind the end of the log a segment waits for its deletion: a follower that was told to
     /// truncate leaves that for a minute.
     SegmentDeleted,
@@ -63,6 +65,9 @@ pub enum GapClass {
     SegmentInSwap,
     /// Records that are here, and that the next start deletes for a `.swap` without them.
     SwapLoss,
+    /// Records that are here, and that the next start deletes, as the log start lies behind the
+    /// log end.
+    LogStartPastEnd,
     /// Bytes that are no batch, by the kind of damage, or a damaged batch.
     Damage(&'static str),
     /// A leader that knew the producer would have refused what follows: its state had expired or
@@ -102,9 +107,11 @@ impl GapClass {
             Self::ControlRecord => "control-record",
             Self::Aborted => "aborted",
             Self::SegmentMissing => "segment-missing",
+            Self::OffsetHole => "offset-hole",
             Self::SegmentDeleted => "segment-deleted",
             Self::SegmentInSwap => "segment-in-swap",
             Self::SwapLoss => "swap-loss",
+            Self::LogStartPastEnd => "log-start-past-end",
             Self::Damage(kind) => kind,
             Self::ExpiredOrLostState => "expired-or-lost-state",
             Self::NeverStored => "never-stored",
@@ -126,6 +133,7 @@ impl GapClass {
         match self {
             Self::SegmentMissing
             | Self::SwapLoss
+            | Self::LogStartPastEnd
             | Self::Damage(_)
             | Self::ExpiredOrLostState
             | Self::NeverStored => true,
@@ -135,6 +143,7 @@ impl GapClass {
             | Self::EmptyBatch
             | Self::ControlMarker
             | Self::ControlRecord
+            | Self::OffsetHole
             | Self::SegmentDeleted
             | Self::SegmentInSwap
             | Self::Aborted
@@ -338,7 +347,8 @@ impl Finding {
                     | WitnessKind::TransactionIndex
                     | WitnessKind::ProducerSnapshot
                     | WitnessKind::LeaderEpochs
-                    | WitnessKind::HighWatermark => write!(text, "; known from {witness}"),
+                    | WitnessKind::HighWatermark
+                    | WitnessKind::LogStart => write!(text, "; known from {witness}"),
                 };
             }
         }
@@ -389,9 +399,13 @@ impl GapClass {
             Self::ControlRecord => "control record",
             Self::Aborted => "records of an aborted transaction",
             Self::SegmentMissing => "a segment is missing here",
+            Self::OffsetHole => "in no .log, and no producer misses anything there",
             Self::SegmentDeleted => "truncated, or renamed by hand",
             Self::SegmentInSwap => "back at the next start",
             Self::SwapLoss => "still here; the next start deletes it for",
+            Self::LogStartPastEnd => {
+                "still here, and below the log start; the next start deletes it"
+            }
             Self::Damage("zero-tail") => "zeros in place of batches",
             Self::Damage("torn-tail") => "the .log ends in a torn batch",
             Self::BAD_CRC => "damaged batch: its checksum is wrong; kseg verify tells more",
@@ -407,6 +421,13 @@ impl GapClass {
             Self::CoordinatorEpochRegression => "coordinator epoch goes back",
         }
     }
+}
+
+/// `offsets 40..42`, or `offset 40`.
+#[must_use]
+pub fn offset_range(first: i64, last: i64) -> String {
+    let s = if first == last { "" } else { "s" };
+    format!("offset{s} {}", range(first, last))
 }
 
 /// `40..42`, or `40` alone.

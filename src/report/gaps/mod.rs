@@ -16,11 +16,12 @@ mod repeats;
 mod row;
 mod set_aside;
 mod told;
+mod unmissed;
 mod witnesses;
 
 pub(super) use behind::{LostOffsets, Walked};
 pub use ends::has_lost_all;
-pub use finding::{Detail, Finding, GapClass, GapKind, OffsetRange, range};
+pub use finding::{Detail, Finding, GapClass, GapKind, OffsetRange, offset_range, range};
 pub use row::GapRow;
 pub use witnesses::{Witness, WitnessKind};
 
@@ -124,6 +125,7 @@ pub fn find_gaps<E: From<Error>>(
     }
     fold.offsets.finish(&mut found)?;
     fold.offsets.behind_log(&mut found)?;
+    fold.offsets.below_log_start(&mut found);
     let mut summary = fold.finish(&mut found)?;
     out.hand_out(&mut found)?;
     out.at_next_start(summary.log_end_offset)?;

@@ -4,6 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use super::finding::{Detail, Finding, GapClass, GapKind};
 use super::set_aside::SetAside;
+use super::unmissed::Unmissed;
 use super::witnesses::{Witness, WitnessKind, Witnesses};
 use crate::log::batches::Entry;
 use crate::log::checkpoints::CheckpointedOffsets;
@@ -12,6 +13,7 @@ use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::{SegmentAt, walk_partition};
 use crate::log::settling::Settling;
 use crate::log::{Error, Io};
+use crate::report::coordinator_topics::is_written_by_coordinator;
 use crate::report::partition_state::log_start_offset;
 use crate::state::OffsetsGone;
 
@@ -27,6 +29,8 @@ pub(in crate::report) struct Offsets<'d> {
     cleaner_offset: Option<i64>,
     is_compacted: bool,
     looked_ahead: bool,
+    /// What producers miss, once that has been looked up.
+    unmissed: Option<Unmissed>,
     /// Segments set aside, once they have been looked at.
     pub(super) set_aside: Option<SetAside>,
     pub(in crate::report) log_start_offset: i64,
@@ -93,6 +97,7 @@ impl<'d> Offsets<'d> {
             cleaner_offset: checkpoints.cleaner_offset,
             is_compacted: false,
             looked_ahead: false,
+            unmissed: None,
             set_aside: None,
             log_start_offset: log_start_offset(first_base, checkpoints),
             gone: OffsetsGone::default(),
@@ -214,6 +219,7 @@ impl<'d> Offsets<'d> {
         let is_compacted = self
             .cleaner_offset
             .is_some_and(|cleaned| offsets.start < cleaned)
+            || is_written_by_coordinator(self.dir.topic())
             || self.is_compacted
             || self.is_compacted_later()?;
         if is_compacted {
@@ -223,13 +229,27 @@ impl<'d> Offsets<'d> {
         let has_indexes =
             segment.is_some_and(|it| it.offset_index.is_some() && it.time_index.is_some());
         let may_be_cleaned = self.is_segment_empty && has_indexes;
-        if !may_be_cleaned || self.witnesses.has_lone_snapshot(&offsets) {
+        let has_lone_snapshot = self.witnesses.has_lone_snapshot(&offsets);
+        if !self.is_segment_empty && !has_lone_snapshot && self.is_unmissed(&offsets)? {
+            return Ok((GapClass::OffsetHole, None));
+        }
+        if !may_be_cleaned || has_lone_snapshot {
             return Ok((GapClass::SegmentMissing, None));
         }
         match self.witnesses.of_last_batches(&offsets)? {
             Some(witness) => lost(witness),
             None => Ok((GapClass::CompactedBetweenBatches, None)),
         }
+    }
+
+    /// Whether nothing tells that a record was ever at these offsets. Looks through the log once at
+    /// most.
+    fn is_unmissed(&mut self, offsets: &Range<i64>) -> Result<bool, Error> {
+        let unmissed = match &self.unmissed {
+            Some(unmissed) => unmissed,
+            None => self.unmissed.insert(Unmissed::of(self.dir, self.io)?),
+        };
+        unmissed.is_unmissed(self.dir, self.io, offsets)
     }
 
     /// Whether the cleaner was at work, as its checkpoint says or anything in the log.

@@ -57,6 +57,8 @@ pub enum WitnessKind {
     /// `replication-offset-checkpoint`, whose high watermark says how far records were
     /// acknowledged.
     HighWatermark,
+    /// `log-start-offset-checkpoint`, whose log start lies behind the end of the log.
+    LogStart,
 }
 
 impl Witness {
@@ -69,6 +71,12 @@ impl Witness {
     /// The high watermark that was checkpointed.
     pub(super) const HIGH_WATERMARK: Self = Self {
         kind: WitnessKind::HighWatermark,
+        base_offset: 0,
+    };
+
+    /// The log start that was checkpointed.
+    pub(super) const LOG_START: Self = Self {
+        kind: WitnessKind::LogStart,
         base_offset: 0,
     };
 
@@ -129,6 +137,9 @@ impl fmt::Display for Witness {
             WitnessKind::LeaderEpochs => (LogFileKind::LeaderEpochCheckpoint, FileState::Live),
             WitnessKind::HighWatermark => {
                 return write!(f, "{}", LogDirFileName::ReplicationOffsetCheckpoint);
+            }
+            WitnessKind::LogStart => {
+                return write!(f, "{}", LogDirFileName::LogStartOffsetCheckpoint);
             }
         };
         write!(f, "{kind}{}", state.suffix())
@@ -302,7 +313,8 @@ impl<'d> Witnesses<'d> {
             | WitnessKind::CleanedLog
             | WitnessKind::LogSwap
             | WitnessKind::LeaderEpochs
-            | WitnessKind::HighWatermark => None,
+            | WitnessKind::HighWatermark
+            | WitnessKind::LogStart => None,
         };
         Ok(last)
     }

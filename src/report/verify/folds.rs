@@ -166,6 +166,7 @@ fn is_hole(finding: &gaps::Finding) -> bool {
             | GapClass::CompactedInsideBatch
             | GapClass::EmptyBatch
             | GapClass::SegmentMissing
+            | GapClass::OffsetHole
             | GapClass::Damage(_)
     )
 }

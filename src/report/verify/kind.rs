@@ -73,6 +73,8 @@ kinds! {
         "a segment reaches into the next one";
     SegmentMissing "segment-missing" "L9 S9"
         "offsets whose segment is gone";
+    OffsetHole "offset-hole" "L9"
+        "offsets in no segment, of which nothing tells that a record was ever there";
     Compacted "compacted" "L7 L9 L11"
         "offsets without records, as the cleaner leaves them";
     BadRecordCount "bad-record-count" "L10"

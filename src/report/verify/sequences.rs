@@ -90,6 +90,9 @@ fn of_offset_gap(
     ) {
         compaction.add(finding);
     }
+    if finding.class == GapClass::OffsetHole {
+        return Some(offset_hole(finding));
+    }
     let is_here = |base: i64| {
         let mut bases = dir.segments.iter().map(|it| it.base_offset);
         bases.any(|it| it == base)
@@ -118,6 +121,26 @@ fn of_offset_gap(
             .map(|(first, last)| next_step(dir, first, last)),
         ..Finding::new(Severity::Corrupt, Kind::SegmentMissing, message)
     })
+}
+
+fn offset_hole(finding: &gaps::Finding) -> Finding {
+    Finding {
+        offset: finding.first_offset,
+        first_offset: finding.first_offset,
+        last_offset: finding.last_offset,
+        next_offset: finding.last_offset.and_then(|last| last.checked_add(1)),
+        broker_action: "none: a broker goes on behind the hole, and so do consumers".to_owned(),
+        next_step: Some(
+            "kseg diff with another replica tells whether it has records there".to_owned(),
+        ),
+        ..Finding::new(
+            Severity::Notable,
+            Kind::OffsetHole,
+            "no segment has these offsets, and no producer misses anything there: markers that the \
+             cleaner took, or what was a hole in a segment that was split"
+                .to_owned(),
+        )
+    }
 }
 
 fn of_batch(

@@ -131,6 +131,8 @@ struct Answer {
     losses_again: u64,
     /// Losses that the next start brings.
     losses_at_start: u64,
+    /// Whether it is the log start that brings them, and no `.swap` file.
+    is_log_start_past_end: bool,
     duplicates: u64,
     others: u64,
     unlisted: BTreeMap<GapClass, u64>,
@@ -146,6 +148,7 @@ impl Answer {
             losses: 0,
             losses_again: 0,
             losses_at_start: 0,
+            is_log_start_past_end: false,
             duplicates: 0,
             others: 0,
             unlisted: BTreeMap::new(),
@@ -155,8 +158,12 @@ impl Answer {
 
     fn add(&mut self, finding: &Finding, dir: &PartitionDir) {
         let is_expected = is_expected(finding);
-        if finding.class == GapClass::SwapLoss {
+        if matches!(
+            finding.class,
+            GapClass::SwapLoss | GapClass::LogStartPastEnd
+        ) {
             self.losses_at_start += 1;
+            self.is_log_start_past_end |= finding.class == GapClass::LogStartPastEnd;
         } else if finding.kind == GapKind::Missing && finding.class == GapClass::SegmentMissing {
             self.losses_again += 1;
         } else if finding.is_loss() {
@@ -191,7 +198,10 @@ fn is_expected(finding: &Finding) -> bool {
         && match finding.kind {
             GapKind::OffsetGap | GapKind::Missing => !matches!(
                 finding.class,
-                GapClass::EpochRaised | GapClass::SegmentDeleted | GapClass::SegmentInSwap
+                GapClass::EpochRaised
+                    | GapClass::OffsetHole
+                    | GapClass::SegmentDeleted
+                    | GapClass::SegmentInSwap
             ),
             GapKind::Repeated | GapKind::Reordered | GapKind::EpochRegression => false,
         }
@@ -282,11 +292,23 @@ fn print_totals(answers: &[Answer], context: &mut Context) -> anyhow::Result<()>
 
 /// What was left out, and the next step.
 fn print_notes(answers: &[Answer], hidden: usize, context: &mut Context) -> anyhow::Result<()> {
-    if answers.iter().any(|answer| answer.losses_at_start > 0) {
-        let keep = "before the next start: copy the directory, then move the .swap files out of \
-                    it; kseg recover shows what a start does";
+    let losing = answers.iter().filter(|it| it.losses_at_start > 0);
+    let (by_log_start, by_swaps): (Vec<&Answer>, Vec<&Answer>) =
+        losing.partition(|it| it.is_log_start_past_end);
+    let then = [
+        (by_swaps, "move the .swap files out of it"),
+        (
+            by_log_start,
+            "correct the line in log-start-offset-checkpoint",
+        ),
+    ];
+    for (_, then) in then.iter().filter(|(answers, _)| !answers.is_empty()) {
+        let keep = format!(
+            "before the next start: copy the directory, then {then}; kseg recover shows what a \
+             start does"
+        );
         writeln!(context.out)?;
-        paragraph(&mut context.out, context.style, ["", "  "], keep)?;
+        paragraph(&mut context.out, context.style, ["", "  "], &keep)?;
     }
     let mut unlisted: BTreeMap<GapClass, u64> = BTreeMap::new();
     for answer in answers {

@@ -119,7 +119,8 @@ fn a_marker_that_may_be_lost_is_looked_for_before_an_abort() {
             let (_, commands) = table
                 .split_once("to abort only if no replica has it")
                 .unwrap();
-            assert!(commands.contains("are lost"), "{place}: {table}");
+            let says = "lost behind its first: offset";
+            assert!(commands.contains(says), "{place}: {table}");
         }
         for row in rows(&["lso"], &partition) {
             let held = &row["heldBy"];

@@ -9,7 +9,7 @@ use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::{FileEntry, PartitionDir};
 use crate::log::swap_files::{SwapFailure, Swaps, number};
 use crate::log::{Error, Io};
-use crate::report::gaps::{GapClass, GapKind, GapOptions, find_gaps, range};
+use crate::report::gaps::{GapClass, GapKind, GapOptions, find_gaps, offset_range, range};
 
 /// What a start does with one of them.
 pub(super) fn of_swap(file: &FileEntry, swaps: &Swaps) -> Finding {
@@ -90,7 +90,7 @@ fn lost(swaps: &Swaps) -> Option<Finding> {
         _ => "the .swap files".to_owned(),
     };
     let them = match ranges.len() {
-        1 => format!("offsets {}", range(first, last)),
+        1 => offset_range(first, last),
         _ => format!("offsets in {}", range(first, last)),
     };
     let reason = lost.reason.map(|it| it.to_string()).unwrap_or_default();

@@ -5,7 +5,7 @@ use super::kind::Kind;
 use super::start::Start;
 use crate::log::partition_dir::PartitionDir;
 use crate::report::aborted::AbortedRow;
-use crate::report::gaps::range;
+use crate::report::gaps::offset_range;
 use crate::report::transaction_state::TransactionClass;
 use crate::report::transactions::MissingMarker;
 use crate::report::txns::{TxnFinding, TxnRow};
@@ -122,9 +122,9 @@ fn next_step(row: &TxnRow<'_>, class: Option<TransactionClass>) -> Option<String
              replica before anything is aborted"
         ),
         _ if let Some(lost) = row.marker_may_be_lost_in => format!(
-            "{more}; its marker may be in what is lost behind it, offsets {}: only if no other \
+            "{more}; its marker may be in what is lost behind it, {}: only if no other \
              replica has one: {command}",
-            range(lost.first_offset, lost.last_offset)
+            offset_range(lost.first_offset, lost.last_offset)
         ),
         Some(class) if class.may_have_ended() => format!(
             "{more}; its marker may be missing here: only if no other replica has one: {command}"

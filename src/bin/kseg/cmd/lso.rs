@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use kseg::report::gaps::range;
+use kseg::report::gaps::offset_range;
 use kseg::report::lso::{HeldBy, LsoRow, lso};
 use kseg::report::transaction_state::TransactionClass;
 
@@ -245,9 +245,9 @@ fn notes(row: &Named) -> Vec<Note> {
     let lost = lost.filter(|_| !is_in_hand);
     if let Some(lost) = lost {
         note(format!(
-            "offsets {} behind its first are lost, and its marker may be among them: look whether \
-             another replica has it ended before an abort; kseg gaps says why they are lost",
-            range(lost.first_offset, lost.last_offset)
+            "lost behind its first: {}. Its marker may have been there: look whether another \
+             replica has it ended before an abort; kseg gaps says why it is lost",
+            offset_range(lost.first_offset, lost.last_offset)
         ));
     }
     let command = held.and_then(|held| held.abort_command.as_ref());

@@ -1,7 +1,7 @@
 //! What `diff` prints of damage, and of files beside the logs.
 
 use kseg::report::diff::{DamageRow, DiffRow};
-use kseg::report::gaps::range;
+use kseg::report::gaps::offset_range;
 
 use super::diff_table::{Lines, MAX_LINES};
 use super::text::{count, plural, printable};
@@ -17,8 +17,8 @@ pub(super) fn damage(row: &DiffRow, lines: &mut Lines) {
     }
     for it in row.both_missing.iter().take(MAX_LINES) {
         lines.alarm(format!(
-            "offsets {} are gone on both sides, and nothing tells that a cleaner took them",
-            range(it.first_offset, it.last_offset)
+            "gone on both sides: {}; nothing tells that a cleaner took them",
+            offset_range(it.first_offset, it.last_offset)
         ));
     }
     let more = row.both_missing.len().saturating_sub(MAX_LINES) as u64;
@@ -60,7 +60,7 @@ pub(super) fn damage(row: &DiffRow, lines: &mut Lines) {
 fn damaged(row: &DamageRow) -> String {
     let mut text = format!("{} @ {}", printable(&row.file), row.position);
     if let (Some(first), Some(last)) = (row.base_offset, row.last_offset) {
-        text.push_str(&format!("  offsets {}", range(first, last)));
+        text.push_str(&format!("  {}", offset_range(first, last)));
     }
     if let Some(next) = row.next_offset {
         text.push_str(&format!("  readers go on at {next}"));

@@ -4,7 +4,7 @@
 //! with the command that prints it.
 
 use kseg::report::diff::{Alone, DiffKind, DiffRow, LostFrontRow, TruncationRow};
-use kseg::report::gaps::range;
+use kseg::report::gaps::offset_range;
 
 use super::diff_table::{Line, Lines};
 use super::text::{count, optional, printable};
@@ -149,13 +149,11 @@ impl Replicas<'_> {
                 let first = first.unwrap_or_else(|| self.start(is_left));
                 Some((count(alone.readable_records, "record"), first, last))
             }
-            (Some((from, to)), false) => {
-                Some((format!("offsets {}", range(from, to)), from, Some(to)))
-            }
+            (Some((from, to)), false) => Some((offset_range(from, to), from, Some(to))),
             (Some((from, to)), true) => Some((
                 format!(
-                    "offsets {} and {}",
-                    range(from, to),
+                    "{} and {}",
+                    offset_range(from, to),
                     count(alone.readable_records, "record")
                 ),
                 from,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use kseg::report::diff::{
     Alone, BatchPlaceRow, DiffKind, DiffRow, DiffTxn, TruncationRow, TxnSide,
 };
-use kseg::report::gaps::range;
+use kseg::report::gaps::{offset_range, range};
 
 use super::columns::Align::{Left, Right};
 use super::diff_damage::{damage, side_files};
@@ -266,9 +266,9 @@ fn starts(row: &DiffRow, lines: &mut Lines) {
             ""
         };
         lines.alarm(format!(
-            "{side} has lost offsets {} from its front: its log start was not moved behind them, \
+            "{side} has lost {} from its front: its log start was not moved behind them, \
              as retention does{unless}",
-            range(lost.first_offset, lost.last_offset)
+            offset_range(lost.first_offset, lost.last_offset)
         ));
     }
     let starts = row.left_log_start_offset.zip(row.right_log_start_offset);
@@ -305,7 +305,8 @@ fn what(row: &DiffRow, kind: DiffKind, offset: i64) -> String {
             format!("offsets from {offset} on are gone on one side; no cleaner took them")
         }
         DiffKind::MissingRecords => format!(
-            "records from offset {offset} on are gone on one side, and a cleaner would have kept them"
+            "records from offset {offset} on are gone on one side, and a cleaner would have kept \
+             them"
         ),
         DiffKind::Compaction => format!(
             "the cleaner has come further on one side, first seen at offset {offset}; no loss"
@@ -322,10 +323,10 @@ fn place(side: &str, batch: Option<&BatchPlaceRow>) -> String {
         return format!("{side:<6} nothing there");
     };
     let mut line = format!(
-        "{side:<6} {} @ {}  offsets {}",
+        "{side:<6} {} @ {}  {}",
         printable(&batch.file),
         batch.position,
-        range(batch.base_offset, batch.last_offset)
+        offset_range(batch.base_offset, batch.last_offset)
     );
     if let Some(epoch) = batch.partition_leader_epoch {
         line.push_str(&format!("  leader epoch {epoch}"));

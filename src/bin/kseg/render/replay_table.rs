@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kseg::report::gaps::range;
+use kseg::report::gaps::{offset_range, range};
 use kseg::report::replay::{ReplayRow, ReplayRowType, RuleNumbers, StoredAt, ViewRow};
 
 use super::columns::Align::{Left, Right};
@@ -305,9 +305,9 @@ fn short(verdict: &ViewRow) -> String {
     let mut text = match (&verdict.error, &verdict.duplicate_of) {
         (Some(error), _) => format!("{}: {} ({})", verdict.verdict, error.name, error.code),
         (None, Some(of)) => format!(
-            "{} of offsets {}",
+            "{} of {}",
             verdict.verdict,
-            range(of.first_offset, of.last_offset)
+            offset_range(of.first_offset, of.last_offset)
         ),
         (None, None) if verdict.rule == "unknown-producer" => {
             format!(

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kseg::report::gaps::range;
+use kseg::report::gaps::offset_range;
 use kseg::report::transaction_state::TransactionClass;
 use kseg::report::txns::{TxnRow, TxnState, WantedStates};
 
@@ -416,8 +416,8 @@ fn standing(name: &str, row: &TxnRow<'_>) -> Option<String> {
     let directory = name.contains('/').then(|| name.to_owned());
     let known = row.class.map(|class| coordinator(row, class));
     let lost = row.marker_may_be_lost_in.map(|lost| {
-        let offsets = range(lost.first_offset, lost.last_offset);
-        format!("offsets {offsets} behind its first are lost: kseg gaps says why")
+        let offsets = offset_range(lost.first_offset, lost.last_offset);
+        format!("lost behind its first: {offsets}; kseg gaps says why")
     });
     let of_id = match (directory, known) {
         (Some(directory), Some(known)) => Some(format!("{directory}: {known}")),

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use kseg::report::gaps::range;
+use kseg::report::gaps::{offset_range, range};
 use kseg::report::verify::{Finding, Kind, Severity, VerifySummary};
 
 use crate::context::Context;
@@ -192,7 +192,7 @@ impl Group {
         }
         let mut text = format!("and {others} more of this kind");
         if let Some((low, high)) = self.offsets {
-            text.push_str(&format!(", offsets {}", range(low, high)));
+            text.push_str(&format!(", {}", offset_range(low, high)));
         }
         if self.records > 0 {
             text.push_str(&format!(", {} in all", count(self.records, "record")));

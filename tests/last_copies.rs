@@ -54,6 +54,15 @@ fn due(run: &Run) -> &Value {
 
 /// What `verify` or `gaps` finds lost.
 fn missing(command: &str, partition: &Path) -> Vec<(i64, i64)> {
+    let lost = lost_rows(command, partition).into_iter().map(|row| {
+        let last = row["lastOffset"].as_i64().unwrap();
+        (row["firstOffset"].as_i64().unwrap(), last)
+    });
+    lost.collect()
+}
+
+/// The same as it is printed.
+fn lost_rows(command: &str, partition: &Path) -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_kseg"))
         .args([command, "-o", "ndjson"])
         .arg(partition)
@@ -63,15 +72,10 @@ fn missing(command: &str, partition: &Path) -> Vec<(i64, i64)> {
     let rows = rows
         .lines()
         .map(|row| serde_json::from_str::<Value>(row).unwrap());
-    let lost = rows
-        .filter(|row| {
-            let is_gap = row["kind"] == "offsetGap" && row["class"] == "segment-missing";
-            is_gap || row["kind"] == "segment-missing"
-        })
-        .map(|row| {
-            let last = row["lastOffset"].as_i64().unwrap();
-            (row["firstOffset"].as_i64().unwrap(), last)
-        });
+    let lost = rows.filter(|row| {
+        let is_gap = row["kind"] == "offsetGap" && row["class"] == "segment-missing";
+        is_gap || row["kind"] == "segment-missing"
+    });
     lost.collect()
 }
 
@@ -127,6 +131,10 @@ fn the_last_records_of_their_keys_are_lost() {
         assert!(run.table.contains(&says), "{}", run.table);
         assert_eq!(missing("verify", &partition), [(first, last)]);
         assert_eq!(missing("gaps", &partition), [(first, last)]);
+        let in_gaps = &lost_rows("gaps", &partition)[0];
+        assert_eq!(in_gaps["records"], lost.len(), "{in_gaps:#}");
+        let in_verify = &lost_rows("verify", &partition)[0];
+        assert_eq!(in_verify["cost"]["records"], lost.len(), "{in_verify:#}");
         // As it was.
         set_aside(&partition, base, &[], "");
         for extension in FILES {

@@ -6,14 +6,24 @@ use super::offsets::Offsets;
 use super::witnesses::Witness;
 use crate::format::file_name::FileState;
 use crate::log::Error;
-use crate::log::last_copies::{AfterStart, last_copies};
+use crate::log::last_copies::{AfterStart, LostReason, last_copies};
 use crate::log::offset_ranges::OffsetRanges;
+
+/// A segment set aside that is the last copy of records.
+#[derive(Clone, Copy, Debug)]
+struct LastCopy {
+    witness: Witness,
+    /// First and last offset of what is lost with it.
+    offsets: (i64, i64),
+    /// How many records those are, where a cleaner would have taken out the others between them.
+    records: Option<u64>,
+}
 
 /// What is known of the segments set aside.
 #[derive(Debug, Default)]
 pub(super) struct SetAside {
-    /// Those that are the last copy of records, and the first and last offset of these, ascending.
-    lost: Vec<(Witness, (i64, i64))>,
+    /// Those that are the last copy of records, by their offsets.
+    lost: Vec<LastCopy>,
     /// The offsets of those that a cleaner may have replaced.
     cleaned: OffsetRanges,
 }
@@ -33,14 +43,18 @@ impl Offsets<'_> {
             None => self.find_set_aside()?,
         };
         let mut next = first;
-        for (aside, offsets) in &set_aside.lost {
-            let (from, to) = (offsets.0.max(next), offsets.1.min(last));
+        for aside in &set_aside.lost {
+            let (from, to) = (aside.offsets.0.max(next), aside.offsets.1.min(last));
             if from > to {
                 continue;
             }
             let rest = (next, from - 1);
             self.hole_beside(rest, (class, witness), &set_aside.cleaned, found);
-            self.hole_told_by(from, to, GapClass::SegmentMissing, Some(*aside), found);
+            let witness = Some(aside.witness);
+            let told = self.hole_told_by(from, to, GapClass::SegmentMissing, witness, found);
+            if let Some(told) = told.filter(|_| aside.offsets == (from, to)) {
+                told.records = aside.records;
+            }
             next = to.saturating_add(1);
         }
         self.hole_beside((next, last), (class, witness), &set_aside.cleaned, found);
@@ -69,24 +83,26 @@ impl Offsets<'_> {
         }
     }
 
-    fn hole_told_by(
+    /// Returns what it has told.
+    fn hole_told_by<'f>(
         &mut self,
         first: i64,
         last: i64,
         class: GapClass,
         witness: Option<Witness>,
-        found: &mut Vec<Finding>,
-    ) {
+        found: &'f mut Vec<Finding>,
+    ) -> Option<&'f mut Finding> {
         let is_at_hand = witness.is_some_and(|it| self.is_of_segment_at_hand(it));
         let place = (self.segment, self.is_segment_empty);
-        let told = self.hole(first, last, class, found);
-        if let (Some(witness), Some(told)) = (witness, told) {
+        let told = self.hole(first, last, class, found)?;
+        if let Some(witness) = witness {
             told.detail = Detail::ToldBy(witness);
             if is_at_hand {
                 told.segment = place.0;
                 told.position = place.1.then_some(0);
             }
         }
+        Some(told)
     }
 
     fn find_set_aside(&self) -> Result<SetAside, Error> {
@@ -98,8 +114,8 @@ impl Offsets<'_> {
     pub(super) fn front_set_aside(&mut self) -> Result<Option<(i64, Witness)>, Error> {
         let known = self.find_set_aside()?;
         let front = self.next_offset;
-        let first = known.lost.first().filter(|(_, (from, _))| *from < front);
-        let first = first.map(|(witness, (from, _))| (*from, *witness));
+        let first = known.lost.first().filter(|it| it.offsets.0 < front);
+        let first = first.map(|it| (it.offsets.0, it.witness));
         self.set_aside = Some(known);
         Ok(first)
     }
@@ -108,10 +124,9 @@ impl Offsets<'_> {
     /// last offset.
     pub(super) fn set_aside_behind(&self, end: i64) -> Result<Option<(Witness, i64)>, Error> {
         let behind = self.set_aside_at(end)?.lost.into_iter();
-        let behind = behind.filter(|(_, (_, last))| *last >= end);
-        Ok(behind
-            .reduce(|(first, (from, to)), (_, (_, last))| (first, (from, to.max(last))))
-            .map(|(witness, (_, last))| (witness, last)))
+        let behind = behind.filter(|it| it.offsets.1 >= end);
+        let ends = behind.map(|it| (it.witness, it.offsets.1));
+        Ok(ends.reduce(|(first, to), (_, last)| (first, to.max(last))))
     }
 
     fn set_aside_at(&self, log_end_offset: i64) -> Result<SetAside, Error> {
@@ -130,11 +145,18 @@ impl Offsets<'_> {
             .lost
             .iter()
             .filter_map(|it| {
-                let witness = Witness::of_set_aside(it.base_offset, state(&it.file)?)?;
-                Some((witness, it.missing()?))
+                let is_by_key = matches!(
+                    it.reason,
+                    Some(LostReason::LastOfKey | LostReason::CleanerKeeps)
+                );
+                Some(LastCopy {
+                    witness: Witness::of_set_aside(it.base_offset, state(&it.file)?)?,
+                    offsets: it.missing()?,
+                    records: is_by_key.then_some(it.records),
+                })
             })
             .collect();
-        lost.sort_by_key(|(_, offsets)| *offsets);
+        lost.sort_by_key(|it| it.offsets);
         Ok(SetAside {
             lost,
             cleaned: aside.cleaned,

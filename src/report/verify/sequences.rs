@@ -113,6 +113,10 @@ fn of_offset_gap(
         next_offset: finding.last_offset.and_then(|last| last.checked_add(1)),
         expected: Some("a segment".to_owned()),
         found: Some("none".to_owned()),
+        cost: Cost {
+            records: finding.records,
+            ..Cost::default()
+        },
         broker_action: "no start notices: a broker goes on behind the hole, and so do consumers"
             .to_owned(),
         next_step: finding

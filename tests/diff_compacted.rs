@@ -233,9 +233,9 @@ fn is_cleaned(log: &Segments) -> bool {
     })
 }
 
-/// Nothing but the empty segment tells of a cleaner, and both sides have it.
+/// The cleaner may have left it so, and `gaps` misses nothing there either.
 #[test]
-fn segments_that_both_sides_have_emptied_are_damage_alike() {
+fn segments_that_both_sides_have_emptied_are_no_damage() {
     let mut log = segments(vec![
         vec![batch(0, None, 1, true), batch(1, None, 2, true)],
         vec![batch(2, None, 3, true), batch(3, None, 4, true)],
@@ -243,14 +243,11 @@ fn segments_that_both_sides_have_emptied_are_damage_alike() {
     ]);
     log.insert(2, Vec::new());
     let row = diff(&log, &log, &[]);
-    assert!(row.equal);
-    assert!(row.is_damaged_alike());
-    let ranges = row.both_missing.iter();
-    let ranges: Vec<_> = ranges.map(|it| (it.first_offset, it.last_offset)).collect();
-    assert_eq!(ranges, [(2, 3)]);
-    // A cleaner was there.
-    log.get_mut(&0).unwrap().remove(0);
-    assert!(!diff(&log, &log, &[]).is_damaged_alike());
+    assert!(row.equal && !row.is_damaged_alike(), "{row:#?}");
+    // A segment that is gone is missed on both.
+    log.remove(&2);
+    let row = diff(&log, &log, &[]);
+    assert!(row.equal && row.is_damaged_alike(), "{row:#?}");
 }
 
 /// How a replica was cleaned: segments to a group, and whether tombstones and markers may go.

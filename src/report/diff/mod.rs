@@ -158,7 +158,8 @@ fn walk<'d>(
             vanished.extend(log.map(|log| dir.file_path(log)));
         }
     }
-    let both_missing = shared_holes::shared(&mut compare.replicas)?;
+    let Sides { left, right } = &compare.replicas;
+    let both_missing = shared_holes::shared(&left.lost, &right.lost);
     Ok(Walked {
         both_missing,
         compare,

@@ -21,7 +21,6 @@ use crate::state::LeaderEpochs;
 
 /// One side.
 pub(super) struct Replica<'d> {
-    pub(super) dir: &'d PartitionDir,
     offsets: Offsets<'d>,
     pub(super) txns: TransactionFold,
     /// Leader epochs by the batches.
@@ -58,7 +57,6 @@ impl<'d> Replica<'d> {
         let log_start_offset = offsets.log_start_offset;
         let lost = lost_front(dir, checkpoints.log_start_offset, io)?;
         Ok(Self {
-            dir,
             txns: first_transactions(dir, io, log_start_offset)?,
             offsets,
             epochs: LeaderEpochs::default(),
@@ -192,12 +190,6 @@ impl<'d> Replica<'d> {
     /// The offset behind the last entry so far.
     pub(super) fn next_offset(&self) -> i64 {
         self.offsets.next_offset
-    }
-
-    /// Whether anything tells of a cleaner, but for segments that are empty. May look through all
-    /// of the log.
-    pub(super) fn is_compacted(&mut self) -> Result<bool, Error> {
-        self.offsets.is_compacted()
     }
 
     /// The end of the log, once there are no more entries.

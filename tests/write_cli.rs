@@ -620,7 +620,11 @@ fn from_prints_a_scenario_and_names_what_it_cannot_say() {
         .code(2)
         .stdout("")
         .stderr(
-            predicate::str::contains("batch at offset 0").and(predicate::str::contains("checksum")),
+            predicate::str::contains("batch at offset 0")
+                .and(predicate::str::contains("checksum"))
+                .and(predicate::str::contains(
+                    "hint: what lies before it can be said",
+                )),
         );
 }
 

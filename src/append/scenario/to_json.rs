@@ -170,8 +170,12 @@ pub(super) fn step(step: &Step) -> Value {
         | Step::DeleteOldSegments
         | Step::RemoveExpiredProducers { .. }
         | Step::TakeProducerSnapshot
-        | Step::Flush
-        | Step::Reopen(_) => {}
+        | Step::Flush => {}
+        Step::Reopen(reopen) => {
+            if reopen.delete_snapshots {
+                put(&mut out, "deleteSnapshots", true);
+            }
+        }
     }
     json!({ step.name(): out })
 }

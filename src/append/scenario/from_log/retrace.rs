@@ -3,7 +3,7 @@
 
 use crate::append::config::LogConfig;
 use crate::append::scenario::model::{
-    DataBatch, FollowerBatch, FollowerBatchKind, Marker, RecordSpec, Step,
+    DataBatch, FollowerBatch, FollowerBatchKind, Marker, RecordSpec, Reopen, Step,
 };
 use crate::append::validator::LogValidator;
 use crate::error::DecodeError;
@@ -34,6 +34,7 @@ pub(super) struct Retrace {
 }
 
 /// A batch as a step would give it.
+#[derive(Clone)]
 enum Said {
     Data(DataBatch),
     Marker(Marker),
@@ -106,7 +107,11 @@ impl Retrace {
             return Err("it has no leader epoch".to_owned());
         }
         if header.base_offset() < self.log_end_offset {
-            return Err(format!("it lies below offset {}", self.log_end_offset));
+            return Err(format!(
+                "it lies below offset {}, where the batch before it ends: a log takes no batch \
+                 whose offsets fall back",
+                self.log_end_offset
+            ));
         }
         let reach = header.last_offset().wrapping_sub(self.segment_base_offset);
         if i32::try_from(reach).is_err() {
@@ -135,15 +140,37 @@ impl Retrace {
                 Said::Data(data)
             }
         };
-        let step = match said {
-            Said::Marker(spec) => self.marker_step(spec, header, marker, original),
-            Said::Data(data) => self.data_step(data, header, records, original)?,
+        let step_of = |retrace: &mut Self, said| match said {
+            Said::Marker(spec) => retrace.marker_step(spec, header, marker, original),
+            Said::Data(data) => retrace.data_step(data, header, records, original),
+        };
+        let step = match step_of(self, said.clone()) {
+            // The broker that took it had forgotten what the log says of its producer.
+            Err(_) if !self.manager.is_empty() => {
+                self.forget_producers();
+                step_of(self, said)?
+            }
+            step => step?,
         };
         let step = step.ok_or("its header says what a scenario cannot")?;
         self.steps.push(step);
         self.log_end_offset = header.next_offset();
         self.latest_epoch = header.partition_leader_epoch();
         Ok(())
+    }
+
+    /// A clean stop and a start without any snapshot, which takes no producer over
+    /// (`UnifiedLog.rebuildProducerState`). The `.log` stays as it is.
+    fn forget_producers(&mut self) {
+        self.steps.push(Step::Reopen(Reopen {
+            clean: true,
+            recovery_point: None,
+            log_start_offset: None,
+            high_watermark: None,
+            torn_tail_bytes: 0,
+            delete_snapshots: true,
+        }));
+        self.manager = ProducerStateManager::default();
     }
 
     /// With `LogAppendTime` the clock stands where the batch says.

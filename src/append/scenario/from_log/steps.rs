@@ -82,9 +82,11 @@ impl Retrace {
         header: &RecordBatchHeader,
         marker: Option<EndTransactionMarker>,
         original: &[u8],
-    ) -> Option<Step> {
+    ) -> Result<Option<Step>, Reason> {
         let mut sent = Vec::new();
-        batch::marker(&spec, &Sender::client(self.now_ms), &mut sent).ok()?;
+        if batch::marker(&spec, &Sender::client(self.now_ms), &mut sent).is_err() {
+            return Ok(None);
+        }
         // Under version 2 a marker carries the next epoch.
         let known = self.manager.last_entry(spec.producer_id);
         let raises = known.is_some_and(|known| spec.producer_epoch > known.producer_epoch());
@@ -98,12 +100,12 @@ impl Retrace {
         if self.leader_gives_back(sent, header, AppendOrigin::Coordinator, original)
             && self.is_taken(header, marker, &check)
         {
-            self.apply(header, marker, &check).ok()?;
-            return Some(Step::EndTxnMarker {
+            self.apply(header, marker, &check)?;
+            return Ok(Some(Step::EndTxnMarker {
                 marker: spec,
                 partition_leader_epoch: header.partition_leader_epoch(),
                 transaction_version: raises.then_some(2),
-            });
+            }));
         }
         let batch = FollowerBatch {
             base_offset: header.base_offset(),
@@ -111,10 +113,10 @@ impl Retrace {
             kind: FollowerBatchKind::Marker(spec),
         };
         if !self.gives_back(&batch, original) {
-            return None;
+            return Ok(None);
         }
-        self.follow(header, marker).ok()?;
-        Some(follower_step(header, batch))
+        self.follow(header, marker)?;
+        Ok(Some(follower_step(header, batch)))
     }
 
     fn leader_gives_back(

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use kseg::append::scenario::{
-    FromLog, Identity, OutputDir, Scenario, ScenarioRun, StepResult, TEMPLATES, WriteRow,
-    write_checkpoints, write_identity,
+    FromLog, FromLogError, Identity, OutputDir, Scenario, ScenarioRun, StepResult, TEMPLATES,
+    WriteRow, write_checkpoints, write_identity,
 };
 use kseg::format::kafka_uuid::KafkaUuid;
 use kseg::log::log_dir::LogPath;
@@ -247,8 +247,16 @@ fn from(path: &Path, redact: bool, context: &mut Context) -> anyhow::Result<Stat
     };
     // A scenario that breaks off in the middle must not look like one.
     let mut text = Vec::new();
-    from.write(&mut text)
-        .with_context(|| path.display().to_string())?;
+    let written = from.write(&mut text);
+    if let Err(error @ FromLogError::Batch { file, position, .. }) = &written {
+        let next_step = format!(
+            "what lies before it can be said: copy the directory under the same name without the \
+             segments behind {file}, cut the copy of that to {position} bytes, and ask for it"
+        );
+        context.fail_with(&format!("{}: {error}", path.display()), &next_step);
+        return Ok(Status::Clean);
+    }
+    written.with_context(|| path.display().to_string())?;
     context.out.write_all(&text)?;
     if redact {
         context

@@ -114,14 +114,11 @@ fn nothing_that_kafka_loads_is_refused() {
     assert!(verified > 20, "{verified}");
 }
 
-/// Kafka took the batch, since it had forgotten the transaction when it cut the log, and starts
-/// with it after a clean stop. After another it reads the segment as a whole:
-/// `InvalidTxnStateException`, and the broker does not start.
-#[test]
-fn a_batch_that_only_recovery_refuses_is_told_as_such() {
-    let folder = tempfile::tempdir().unwrap();
+/// A transaction below the log start, which the broker forgot when it cut the log at 9, and a batch
+/// of its producer that does not belong to it.
+fn forgotten_and_refused() -> Value {
     let records = |number| vec![json!({"value": "v"}); number];
-    let scenario = json!({
+    json!({
         "config": {"segment.index.bytes": 1000},
         "autoHighWatermark": true,
         "steps": [
@@ -134,16 +131,26 @@ fn a_batch_that_only_recovery_refuses_is_told_as_such() {
                 "records": records(3)}},
             {"append": {"records": records(2)}}
         ]
-    });
-    let (file, out) = (
-        folder.path().join("scenario.json"),
-        folder.path().join("out"),
-    );
+    })
+}
+
+/// The partition that a scenario makes.
+fn write(folder: &Path, scenario: &Value) -> std::path::PathBuf {
+    let (file, out) = (folder.join("scenario.json"), folder.join("out"));
     std::fs::write(&file, scenario.to_string()).unwrap();
     let mut write = Command::new(env!("CARGO_BIN_EXE_kseg"));
     let written = write.args(["write", "--out"]).arg(&out).arg(&file).output();
     assert_eq!(written.unwrap().status.code(), Some(0));
-    let partition = out.join("orders-0");
+    out.join("orders-0")
+}
+
+/// Kafka took the batch, since it had forgotten the transaction when it cut the log, and starts
+/// with it after a clean stop. After another it reads the segment as a whole:
+/// `InvalidTxnStateException`, and the broker does not start.
+#[test]
+fn a_batch_that_only_recovery_refuses_is_told_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let partition = write(folder.path(), &forgotten_and_refused());
 
     let (mut rows, _) = kseg("verify", &partition);
     rows.retain(|row| row["severity"] != "notable");
@@ -166,4 +173,50 @@ fn a_batch_that_only_recovery_refuses_is_told_as_such() {
     assert!(open.is_empty(), "{open:#?}");
     let (aborted, is_alarm) = kseg("aborted", &partition);
     assert!(aborted.is_empty() && !is_alarm, "{aborted:#?}");
+}
+
+/// The state up to an offset is that of a recovery up to there, as the one of the whole log is. The
+/// log starts at 7, and the only batch below 9 ends at 4: such a log begins anew at its start
+/// (`LogLoader.deleteSegmentsIfLogStartGreaterThanLogEnd`), as a broker's own snapshot at 9 says,
+/// which cut the log there. Behind the batch that recovery refuses there is nothing.
+#[test]
+fn a_rebuild_up_to_an_offset_is_a_recovery_up_to_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let partition = write(folder.path(), &forgotten_and_refused());
+    let snapshots = |name: &str, arguments: &[&str]| {
+        let out = folder.path().join(name);
+        let mut rebuild = Command::new(env!("CARGO_BIN_EXE_kseg"));
+        rebuild.args(["rebuild", "--only", "snapshot", "--out"]);
+        rebuild.arg(&out).args(arguments).arg(&partition);
+        let run = rebuild.output().unwrap();
+        let mut files: Vec<_> = std::fs::read_dir(out)
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        let files = files.into_iter().map(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let offset: i64 = name.strip_suffix(".snapshot").unwrap().parse().unwrap();
+            (offset, std::fs::read(path).unwrap())
+        });
+        let files: Vec<(i64, Vec<u8>)> = files.collect();
+        let stderr = String::from_utf8(run.stderr).unwrap();
+        (files, run.status.code(), stderr)
+    };
+    let kafkas = std::fs::read(partition.join("00000000000000000009.snapshot")).unwrap();
+    for offset in ["9", "10", "11"] {
+        let (files, status, _) = snapshots(offset, &["--at-offset", offset]);
+        assert_eq!(files, [(offset.parse().unwrap(), kafkas.clone())]);
+        assert_eq!(status, Some(0), "{offset}");
+    }
+    for (name, arguments) in [
+        ("whole", &[][..]),
+        ("12", &["--at-offset", "12"]),
+        ("14", &["--at-offset", "14"]),
+    ] {
+        let (files, status, stderr) = snapshots(name, arguments);
+        assert_eq!(status, Some(1), "{name}");
+        assert!(stderr.contains("up to offset 5\n"), "{name}: {stderr}");
+        assert!(files.iter().all(|(offset, _)| *offset <= 5), "{name}");
+    }
 }

@@ -192,8 +192,9 @@ impl<G> Recovery<'_, G> {
         })
     }
 
-    /// The snapshot recovery would write if the log ended at `offset`, or at its end if that is
-    /// lower.
+    /// The snapshot a broker would have after recovery if the log ended at `offset`, or at its end if
+    /// that is lower: as for the whole log, the state is loaded once more from the log start on
+    /// (`LogLoader.load`). Below the log start it is that of the segments alone.
     fn give_state_at<E: From<Error>>(&mut self, offset: i64) -> Result<(), E>
     where
         G: FnMut(RebuiltFile<'_>) -> Result<(), E>,
@@ -211,6 +212,15 @@ impl<G> Recovery<'_, G> {
             // Offsets are missing before this segment: recovery comes to it through a snapshot.
             if let Ok(reloaded) = self.state_at(offset, self.checkpointed_log_start)? {
                 state = reloaded;
+            }
+        } else if offset > self.log_start_offset {
+            let end = self.log_end_offset;
+            if let Ok(loaded) = self.state_at(end, self.log_start_offset)? {
+                state = loaded;
+            }
+            // One that recovery has written stays as it is.
+            if let Some(known) = self.log.written.iter().find(|it| it.offset == end) {
+                return give_snapshot(&mut self.give, offset, &known.rows);
             }
         }
         let rows: Vec<_> = state.snapshot_rows().collect();

@@ -167,6 +167,7 @@ impl RecoveredSegment {
                 return cut("bad-crc", position, crc_message(stored, computed));
             }
         }
+        let before = self.place();
         let indexed = self.index(&IndexedBatch {
             last_offset: header.last_offset(),
             max_timestamp: header.max_timestamp(),
@@ -191,8 +192,32 @@ impl RecoveredSegment {
         });
         match taken_in {
             Ok(()) => Ok(ControlFlow::Continue(())),
-            Err(refusal) => cut("refused-batch", position, refusal.to_string()),
+            Err(refusal) => {
+                self.go_back(before);
+                cut("refused-batch", position, refusal.to_string())
+            }
         }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            extent: self.extent,
+            next_offset: self.next_offset,
+            indexer: self.indexer,
+            offset_entries: self.offset_index.len(),
+            time_entries: self.time_index.len(),
+        }
+    }
+
+    /// Forgets what has been made of the segment since. A batch that the producers' state refuses
+    /// is indexed by then, but no recovery gets past it: the log ends before it.
+    #[cold]
+    fn go_back(&mut self, place: Place) {
+        self.extent = place.extent;
+        self.next_offset = place.next_offset;
+        self.indexer = place.indexer;
+        self.offset_index.truncate(place.offset_entries);
+        self.time_index.truncate(place.time_entries);
     }
 
     fn legacy_entry(&mut self, entry: &LegacyEntry<'_>) -> Result<ControlFlow<End>, Error> {
@@ -234,6 +259,16 @@ impl RecoveredSegment {
         self.extent.valid_bytes = batch.position + batch.size_in_bytes;
         ControlFlow::Continue(())
     }
+}
+
+/// How far a segment has been recovered.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    extent: Extent,
+    next_offset: i64,
+    indexer: SegmentIndexer,
+    offset_entries: usize,
+    time_entries: usize,
 }
 
 /// How recovery ends at a batch that cannot be indexed.

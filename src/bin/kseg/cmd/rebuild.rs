@@ -235,9 +235,13 @@ fn one_partition(
         context.vanished(&dir.path.join(format!("{base_offset:020}.log")));
     }
     if let Some(stop) = &rebuilt.stop {
+        let what_follows = if stop.kind == "refused-batch" {
+            "a broker that recovers the segment stops there; the files are of the log up to offset"
+        } else {
+            "recovery cuts the log here, and what is behind it is not in the files; it ends at offset"
+        };
         context.warn(&format!(
-            "{}: {} at position {}; recovery cuts the log here, at offset {}: what is behind it is \
-             not in the files",
+            "{}: {} at position {}; {what_follows} {}",
             dir.path.join(&stop.file).display(),
             stop.message,
             stop.position,

@@ -181,6 +181,15 @@ pub enum LoadError {
         /// The size it is to have.
         max: u64,
     },
+    /// An index of 2 GiB or more, which cannot be mapped (`AbstractIndex.createMappedBuffer`,
+    /// `FileChannel.map`).
+    #[error("{}: {size} bytes, more than can be mapped of an index", path.display())]
+    IndexNotMapped {
+        /// The index.
+        path: PathBuf,
+        /// Its size.
+        size: u64,
+    },
     /// A segment of 2 GiB or more (`FileRecords`).
     #[error("{}: {size} bytes, more than a segment may have", path.display())]
     SegmentTooLarge {
@@ -256,9 +265,10 @@ impl LoadError {
             }
             Self::CheckpointNumber { .. } => "NumberFormatException",
             Self::Metadata { exception, .. } | Self::Records { exception, .. } => exception,
-            Self::NotAMarker { .. } | Self::NotSplit { .. } | Self::IndexTooLarge { .. } => {
-                "IllegalArgumentException"
-            }
+            Self::NotAMarker { .. }
+            | Self::NotSplit { .. }
+            | Self::IndexTooLarge { .. }
+            | Self::IndexNotMapped { .. } => "IllegalArgumentException",
             Self::FileName { path } => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if name.contains('.') {

@@ -152,16 +152,16 @@ impl Files {
         }
     }
 
-    /// All bytes of a small file; `None` if it is not there.
-    pub(super) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    /// As [`Files::view`]; `None` if it is not there.
+    pub(super) fn view_if_there(&self, path: &Path) -> Result<Option<MappedFile>, Error> {
         match self {
-            Self::Disk => match fs::read(path) {
-                Ok(bytes) => Ok(Some(bytes)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Error::io(path, error)),
+            Self::Disk => match MappedFile::open(path, Io::Read) {
+                Ok(file) => Ok(Some(file)),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error.into()),
             },
             Self::Overlay(_) if !self.exists(path) => Ok(None),
-            Self::Overlay(_) => Ok(Some(self.view(path)?.read_all()?.into_owned())),
+            Self::Overlay(_) => self.view(path).map(Some),
         }
     }
 
@@ -319,6 +319,15 @@ impl OpenFile {
                 .read_exact_at(buffer, position)
                 .map_err(|source| Error::io(path, source)),
             Handle::Overlay(overlay, id) => Ok(locked(overlay).read_at(*id, buffer, position)?),
+        }
+    }
+
+    /// Takes what a dry run has made of the file into memory, if it is not there: for a file that
+    /// is read here and there.
+    pub(super) fn keep(&self) -> Result<(), Error> {
+        match &self.0 {
+            Handle::Disk(_) => Ok(()),
+            Handle::Overlay(overlay, id) => Ok(locked(overlay).keep(*id)?),
         }
     }
 

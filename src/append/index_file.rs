@@ -1,10 +1,12 @@
 //! What the two sparse indexes have in common as files that are being written: room ahead of the
 //! entries, and the search.
 //!
-//! Kafka maps such a file at its full length. Here entries are kept in memory and written some
-//! hundred at a time, and all before anything else happens to the file, which leaves the same
-//! bytes: cutting an index back in memory leaves what lay behind in the file until it is
-//! overwritten. Entries that a killed process had not written are made again by recovery.
+//! Kafka maps such a file at its full length. Here the entries that a file has when it is opened
+//! are read where they lie, one by one as they are asked for: a file may be of any length, its
+//! entries zeros. Those that come behind them are kept in memory and written some hundred at a
+//! time, and all before anything else happens to the file, which leaves the same bytes: cutting an
+//! index back leaves what lay behind in the file until it is overwritten. Entries that a killed
+//! process had not written are made again by recovery.
 //! Decides `AbstractIndex`.
 
 use std::path::{Path, PathBuf};
@@ -34,8 +36,11 @@ pub(super) struct IndexFile<const SIZE: usize> {
     /// The largest size it may have, not rounded.
     max_index_size: i32,
     length: usize,
-    entries: Vec<[u8; SIZE]>,
-    /// How many entries are in the file.
+    /// How many of the entries that the file had when it was opened count.
+    opened: usize,
+    /// The entries behind these.
+    added: Vec<[u8; SIZE]>,
+    /// How many of those are in the file.
     written: usize,
     /// How many may be missing there.
     may_be_pending: usize,
@@ -52,8 +57,15 @@ impl<const SIZE: usize> IndexFile<SIZE> {
     ) -> Result<Self, Error> {
         let is_new = !files.exists(path);
         let file = files.open(path)?;
-        let mut length = usize::try_from(file.len(path)?).unwrap_or(usize::MAX);
-        let mut entries = Vec::new();
+        let size_in_bytes = file.len(path)?;
+        let mut length = i32::try_from(size_in_bytes)
+            .ok()
+            .and_then(|length| usize::try_from(length).ok())
+            .ok_or_else(|| LoadError::IndexNotMapped {
+                path: path.to_owned(),
+                size: size_in_bytes,
+            })?;
+        let mut in_file = 0;
         if is_new {
             let room = usize::try_from(max_index_size).unwrap_or(0);
             if room < SIZE {
@@ -62,18 +74,17 @@ impl<const SIZE: usize> IndexFile<SIZE> {
             length = room / SIZE * SIZE;
             file.set_len(path, length as u64)?;
         } else if opened == Opened::AsItIs {
-            let mut bytes = vec![0; length / SIZE * SIZE];
-            file.read_exact_at(path, &mut bytes, 0)?;
-            let (whole, _) = bytes.as_chunks::<SIZE>();
-            entries.extend_from_slice(whole);
+            file.keep()?;
+            in_file = length / SIZE;
         }
         Ok(Self {
             path: path.to_owned(),
             file,
             max_index_size,
             length,
-            written: entries.len(),
-            entries,
+            opened: in_file,
+            added: Vec::new(),
+            written: 0,
             // What a dry run has in memory is looked at without asking the index.
             may_be_pending: match files {
                 Files::Disk => WRITTEN_AT_ONCE,
@@ -87,25 +98,35 @@ impl<const SIZE: usize> IndexFile<SIZE> {
     }
 
     pub(super) fn entries(&self) -> usize {
-        self.entries.len()
+        self.opened + self.added.len()
     }
 
     pub(super) fn max_entries(&self) -> usize {
         self.length / SIZE
     }
 
-    pub(super) fn entry(&self, slot: usize) -> Option<&[u8; SIZE]> {
-        self.entries.get(slot)
+    /// The entry in a slot; `None` behind the last one.
+    pub(super) fn entry(&self, slot: usize) -> Result<Option<[u8; SIZE]>, Error> {
+        if let Some(behind) = slot.checked_sub(self.opened) {
+            return Ok(self.added.get(behind).copied());
+        }
+        let mut entry = [0; SIZE];
+        let position = (slot * SIZE) as u64;
+        self.file.read_exact_at(&self.path, &mut entry, position)?;
+        Ok(Some(entry))
     }
 
-    pub(super) fn last(&self) -> Option<&[u8; SIZE]> {
-        self.entries.last()
+    pub(super) fn last(&self) -> Result<Option<[u8; SIZE]>, Error> {
+        match self.entries().checked_sub(1) {
+            Some(last) => self.entry(last),
+            None => Ok(None),
+        }
     }
 
     /// Adds an entry behind the others.
     pub(super) fn push(&mut self, entry: [u8; SIZE]) -> Result<(), Error> {
-        self.entries.push(entry);
-        if self.entries.len() - self.written > self.may_be_pending {
+        self.added.push(entry);
+        if self.added.len() - self.written > self.may_be_pending {
             self.write_pending()?;
         }
         Ok(())
@@ -113,12 +134,12 @@ impl<const SIZE: usize> IndexFile<SIZE> {
 
     /// Writes the entries that are not in the file yet.
     pub(super) fn write_pending(&mut self) -> Result<(), Error> {
-        let pending = self.entries.get(self.written..).unwrap_or_default();
+        let pending = self.added.get(self.written..).unwrap_or_default();
         if !pending.is_empty() {
-            let position = (self.written * SIZE) as u64;
+            let position = ((self.opened + self.written) * SIZE) as u64;
             self.file
                 .write_all_at(&self.path, pending.as_flattened(), position)?;
-            self.written = self.entries.len();
+            self.written = self.added.len();
         }
         Ok(())
     }
@@ -126,8 +147,9 @@ impl<const SIZE: usize> IndexFile<SIZE> {
     /// Forgets the entries from `count` on; the file keeps its length and its bytes.
     pub(super) fn truncate_to_entries(&mut self, count: usize) -> Result<(), Error> {
         self.write_pending()?;
-        self.entries.truncate(count);
-        self.written = self.entries.len();
+        self.added.truncate(count.saturating_sub(self.opened));
+        self.opened = self.opened.min(count);
+        self.written = self.added.len();
         Ok(())
     }
 
@@ -139,7 +161,7 @@ impl<const SIZE: usize> IndexFile<SIZE> {
 
     /// Cuts the file to its entries (`AbstractIndex.trimToValidSize`).
     pub(super) fn trim_to_valid_size(&mut self) -> Result<(), Error> {
-        self.resize(self.entries.len() * SIZE)
+        self.resize(self.entries() * SIZE)
     }
 
     fn resize(&mut self, size: usize) -> Result<(), Error> {
@@ -149,7 +171,7 @@ impl<const SIZE: usize> IndexFile<SIZE> {
             self.file.set_len(&self.path, rounded as u64)?;
             self.length = rounded;
             // The file has been cut when Kafka finds that its place is no longer in it.
-            let used = self.entries.len() * SIZE;
+            let used = self.entries() * SIZE;
             if used > rounded {
                 return Err(LoadError::IndexTooLarge {
                     path: self.path.clone(),
@@ -193,27 +215,29 @@ impl<const SIZE: usize> IndexFile<SIZE> {
         &self,
         target: i64,
         column: impl Fn(&[u8; SIZE]) -> i64,
-    ) -> Option<usize> {
+    ) -> Result<Option<usize>, Error> {
         const WARM_BYTES: usize = 8192;
-        let value = |slot: usize| self.entry(slot).map_or(0, &column);
-        let last = self.entries.len().checked_sub(1)?;
+        let value = |slot: usize| Ok::<_, Error>(self.entry(slot)?.as_ref().map_or(0, &column));
+        let Some(last) = self.entries().checked_sub(1) else {
+            return Ok(None);
+        };
         let first_hot = last.saturating_sub(WARM_BYTES / SIZE);
         let (mut low, mut high) = (first_hot, last);
-        if value(first_hot) >= target {
-            if value(0) > target {
-                return None;
+        if value(first_hot)? >= target {
+            if value(0)? > target {
+                return Ok(None);
             }
             (low, high) = (0, first_hot);
         }
         while low < high {
             let middle = (low + high).div_ceil(2);
-            match value(middle).cmp(&target) {
+            match value(middle)?.cmp(&target) {
                 std::cmp::Ordering::Greater => high = middle - 1,
                 std::cmp::Ordering::Less => low = middle,
-                std::cmp::Ordering::Equal => return Some(middle),
+                std::cmp::Ordering::Equal => return Ok(Some(middle)),
             }
         }
-        Some(low)
+        Ok(Some(low))
     }
 }
 

@@ -60,13 +60,15 @@ impl OffsetIndex {
             file: IndexFile::open(files, path, max_index_size, opened)?,
             last_offset: base_offset,
         };
-        index.last_offset = index.last_entry_offset();
+        index.read_last_offset()?;
         Ok(index)
     }
 
-    fn last_entry_offset(&self) -> i64 {
-        let last = self.file.last();
-        last.map_or(self.base_offset, |e| offset_of(e, self.base_offset).offset)
+    fn read_last_offset(&mut self) -> Result<(), Error> {
+        let last = self.file.last()?;
+        self.last_offset =
+            last.map_or(self.base_offset, |e| offset_of(&e, self.base_offset).offset);
+        Ok(())
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -81,23 +83,24 @@ impl OffsetIndex {
         self.last_offset
     }
 
-    pub(super) fn entry(&self, slot: usize) -> Option<OffsetPosition> {
-        self.file
-            .entry(slot)
-            .map(|e| offset_of(e, self.base_offset))
+    pub(super) fn entry(&self, slot: usize) -> Result<Option<OffsetPosition>, Error> {
+        let entry = self.file.entry(slot)?;
+        Ok(entry.map(|e| offset_of(&e, self.base_offset)))
     }
 
     /// The last entry at or below `target`, else the beginning (`OffsetIndex.lookup`).
-    pub(super) fn lookup(&self, target: i64) -> OffsetPosition {
-        self.slot(target)
-            .and_then(|slot| self.entry(slot))
-            .unwrap_or(OffsetPosition {
-                offset: self.base_offset,
-                position: 0,
-            })
+    pub(super) fn lookup(&self, target: i64) -> Result<OffsetPosition, Error> {
+        let found = match self.slot(target)? {
+            Some(slot) => self.entry(slot)?,
+            None => None,
+        };
+        Ok(found.unwrap_or(OffsetPosition {
+            offset: self.base_offset,
+            position: 0,
+        }))
     }
 
-    fn slot(&self, target: i64) -> Option<usize> {
+    fn slot(&self, target: i64) -> Result<Option<usize>, Error> {
         let base_offset = self.base_offset;
         self.file
             .largest_lower_bound_slot(target, |e| offset_of(e, base_offset).offset)
@@ -125,20 +128,18 @@ impl OffsetIndex {
     }
 
     pub(super) fn truncate_to(&mut self, offset: i64) -> Result<(), Error> {
-        let kept = match self.slot(offset) {
+        let kept = match self.slot(offset)? {
             None => 0,
-            Some(slot) if self.entry(slot).is_some_and(|e| e.offset == offset) => slot,
+            Some(slot) if self.entry(slot)?.is_some_and(|e| e.offset == offset) => slot,
             Some(slot) => slot + 1,
         };
         self.file.truncate_to_entries(kept)?;
-        self.last_offset = self.last_entry_offset();
-        Ok(())
+        self.read_last_offset()
     }
 
     fn reset(&mut self) -> Result<(), Error> {
         self.file.reset()?;
-        self.last_offset = self.last_entry_offset();
-        Ok(())
+        self.read_last_offset()
     }
 
     /// Gives it the room of an active segment's index.
@@ -179,17 +180,18 @@ impl TimeIndex {
                 offset: base_offset,
             },
         };
-        index.read_last_entry();
+        index.read_last_entry()?;
         Ok(index)
     }
 
-    fn read_last_entry(&mut self) {
+    fn read_last_entry(&mut self) -> Result<(), Error> {
         let none = TimestampOffset {
             timestamp: NO_TIMESTAMP,
             offset: self.base_offset,
         };
-        let last = self.file.last();
-        self.last_entry = last.map_or(none, |e| time_of(e, self.base_offset));
+        let last = self.file.last()?;
+        self.last_entry = last.map_or(none, |e| time_of(&e, self.base_offset));
+        Ok(())
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -205,8 +207,9 @@ impl TimeIndex {
         self.last_entry
     }
 
-    pub(super) fn entry(&self, slot: usize) -> Option<TimestampOffset> {
-        self.file.entry(slot).map(|e| time_of(e, self.base_offset))
+    pub(super) fn entry(&self, slot: usize) -> Result<Option<TimestampOffset>, Error> {
+        let entry = self.file.entry(slot)?;
+        Ok(entry.map(|e| time_of(&e, self.base_offset)))
     }
 
     /// `TimeIndex.maybeAppend`.
@@ -251,35 +254,31 @@ impl TimeIndex {
         let base_offset = self.base_offset;
         let slot = self
             .file
-            .largest_lower_bound_slot(offset, |e| time_of(e, base_offset).offset);
+            .largest_lower_bound_slot(offset, |e| time_of(e, base_offset).offset)?;
         let kept = match slot {
             None => 0,
-            Some(slot) if self.entry(slot).is_some_and(|e| e.offset == offset) => slot,
+            Some(slot) if self.entry(slot)?.is_some_and(|e| e.offset == offset) => slot,
             Some(slot) => slot + 1,
         };
         self.file.truncate_to_entries(kept)?;
-        self.read_last_entry();
-        Ok(())
+        self.read_last_entry()
     }
 
     fn reset(&mut self) -> Result<(), Error> {
         self.file.reset()?;
-        self.read_last_entry();
-        Ok(())
+        self.read_last_entry()
     }
 
     pub(super) fn resize_to_max(&mut self) -> Result<(), Error> {
         self.file.resize_to_max()?;
-        self.read_last_entry();
-        Ok(())
+        self.read_last_entry()
     }
 
     /// Cuts it to nothing, as a time index that was missing (`LogSegment.sanityCheck`).
     pub(super) fn resize_to_zero(&mut self) -> Result<(), Error> {
         self.file.truncate_to_entries(0)?;
         self.file.trim_to_valid_size()?;
-        self.read_last_entry();
-        Ok(())
+        self.read_last_entry()
     }
 }
 

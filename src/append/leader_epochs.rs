@@ -30,15 +30,15 @@ impl LeaderEpochs {
         };
         let path = dir.join(name.to_string());
         files.create_if_absent(&path)?;
-        let bytes = files.read(&path)?.unwrap_or_default();
+        let file = files.view(&path)?;
         let mut epochs = Self {
             files: files.clone(),
             path,
             fsync,
             epochs: state::LeaderEpochs::default(),
         };
-        if !bytes.is_empty() {
-            let read = LeaderEpochCheckpoint::decode(&bytes);
+        if !file.is_empty() {
+            let read = LeaderEpochCheckpoint::decode(&file.read_all()?);
             let read = read.map_err(|source| epochs.unreadable(source))?;
             for entry in read.entries {
                 epochs.put(entry)?;

@@ -15,7 +15,7 @@ use super::mapped_file::MappedFile;
 
 /// Behind so many zeros nothing has been written to an index yet.
 const PIECE: usize = 64 * 1024;
-/// Six times Kafka's default for an index; a sparse file may have any size.
+/// Six times Kafka's default for an index; a sparse file may have any size, and is read as it is.
 const MAX_COPIED: usize = 64 << 20;
 /// How often an index that changes is looked at.
 const MAX_LOOKS: u32 = 20;
@@ -32,10 +32,14 @@ struct HeldIndex {
 }
 
 impl HeldIndexes {
-    /// Copies what has been written to an open index; one that cannot be read is left out.
+    /// Copies what has been written to an open index; one that cannot be read, or is larger than
+    /// any that a broker has, is left out.
     pub(super) fn copy(&mut self, name: &OsStr, file: &File) {
         let size = file.metadata().map(|it| usize::try_from(it.len()));
-        let (Ok(Ok(size)), Some(mut entries)) = (size, entries(file)) else {
+        let Ok(Ok(size)) = size else {
+            return;
+        };
+        let Some(mut entries) = entries(file).filter(|_| size <= MAX_COPIED) else {
             return;
         };
         for _ in 0..MAX_LOOKS {
@@ -51,9 +55,9 @@ impl HeldIndexes {
     /// The index as it was copied, with zeros up to its size.
     pub(super) fn open(&self, path: &Path, name: &OsStr) -> Option<MappedFile> {
         let HeldIndex { entries, size } = self.0.get(name)?;
-        let mut bytes = Vec::with_capacity((*size).min(MAX_COPIED));
+        let mut bytes = Vec::with_capacity((*size).max(entries.len()));
         bytes.extend_from_slice(entries);
-        bytes.resize((*size).min(MAX_COPIED).max(entries.len()), 0);
+        bytes.resize((*size).max(entries.len()), 0);
         Some(MappedFile::from_bytes(path, bytes))
     }
 

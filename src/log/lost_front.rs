@@ -141,11 +141,11 @@ pub fn first_epoch_start(dir: &PartitionDir, io: Io) -> Result<Option<i64>, Erro
         return Ok(None);
     };
     // The one that is held open may have been replaced.
-    let bytes = match MappedFile::open(&dir.file_path(file), io) {
-        Ok(file) => file.read_all()?.into_owned(),
+    let file = match MappedFile::open(&dir.file_path(file), io) {
+        Ok(file) => file,
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
-    let lines = LeaderEpochCheckpoint::decode(&bytes).ok();
+    let lines = LeaderEpochCheckpoint::decode(&file.read_all()?).ok();
     Ok(lines.and_then(|it| it.entries.first().map(|line| line.start_offset)))
 }

@@ -130,9 +130,9 @@ impl PartitionLog {
     /// `UnifiedLog.initializeTopicId`.
     fn initialize_topic_id(&mut self) -> Result<(), Error> {
         let path = self.metadata_path();
-        match self.log.files.read(&path)? {
-            Some(bytes) => {
-                let read = PartitionMetadata::decode(&bytes);
+        match self.log.files.view_if_there(&path)? {
+            Some(file) => {
+                let read = PartitionMetadata::decode(&file.read_all()?);
                 let read = read.map_err(|source| unreadable_metadata(path, source))?;
                 self.topic_id = Some(read.topic_id);
             }

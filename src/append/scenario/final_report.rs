@@ -182,8 +182,9 @@ impl FinalReport {
             let base_offset = file.base_offset;
             // An index that was never made is not made for the report. After a kill the file may
             // be another start's, which failed: as many of its entries count as there were.
-            if let Some(bytes) = Files::Disk.read(segment.offset_index.path())? {
+            if let Some(index) = Files::Disk.view_if_there(segment.offset_index.path())? {
                 let count = segment.offset_index.get()?.entries();
+                let bytes = index.read_all()?;
                 let slots = OffsetIndexRows::decode(&bytes).slots();
                 let entries = slots.iter().take(count).map(|entry| OffsetEntry {
                     offset: entry.offset(base_offset),
@@ -191,8 +192,9 @@ impl FinalReport {
                 });
                 file.offset_index = entries.collect();
             }
-            if let Some(bytes) = Files::Disk.read(segment.time_index.path())? {
+            if let Some(index) = Files::Disk.view_if_there(segment.time_index.path())? {
                 let count = segment.time_index.get()?.entries();
+                let bytes = index.read_all()?;
                 let slots = TimeIndexRows::decode(&bytes).slots();
                 let entries = slots.iter().take(count).map(|entry| TimeEntry {
                     timestamp: entry.timestamp(),

@@ -92,7 +92,7 @@ impl LogSegment {
         &mut self,
         offset: i64,
     ) -> Result<Option<LogOffsetPosition>, Error> {
-        let start = self.offset_index.get()?.lookup(offset).position;
+        let start = self.offset_index.get()?.lookup(offset)?.position;
         let mut found = None;
         let mut previous: Option<(LogOffsetPosition, i64)> = None;
         let path = self.path().to_owned();
@@ -141,7 +141,7 @@ impl LogSegment {
     /// Bytes at the end of the `.log` that are no whole batch. Looks from the last index entry on.
     pub(in crate::append) fn bytes_behind_last_batch(&mut self) -> Result<u64, Error> {
         let index = self.offset_index.get()?;
-        let start = index.lookup(index.last_offset()).position;
+        let start = index.lookup(index.last_offset())?.position;
         let end = self.for_each_batch(start, u64::MAX, |_| Ok(ControlFlow::Continue(())))?;
         Ok(self.log.size().saturating_sub(end))
     }
@@ -160,7 +160,7 @@ impl LogSegment {
     /// `LogSegment.readLargestTimestamp`.
     pub(super) fn read_largest_timestamp(&mut self) -> Result<TimestampOffset, Error> {
         let last_entry = self.time_index.get()?.last_entry();
-        let start = self.offset_index.get()?.lookup(last_entry.offset).position;
+        let start = self.offset_index.get()?.lookup(last_entry.offset)?.position;
         let mut largest = TimestampOffset {
             timestamp: NO_TIMESTAMP,
             offset: -1,

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 
 use super::content::Base;
+use super::reading::{Opened, PIECE};
 use super::{FileId, Overlay};
+use crate::log::mapped_file::MappedFile;
 use crate::log::{Error, Io};
 
 /// What became of a file that was in the directory.
@@ -167,7 +170,7 @@ impl Overlay {
             return Ok(None);
         };
         let size_in_bytes = content.data_len();
-        let is_base = content.head.is_empty()
+        let is_base = content.written.is_empty()
             && content
                 .base
                 .as_ref()
@@ -188,22 +191,47 @@ impl Overlay {
             len: size,
         };
         let before = self.open_base(&original, Io::Read)?;
-        let before = before.read_all()?;
-        let now = self.open(new)?;
-        let now = now.read_all()?;
-        let used = |bytes: &[u8]| {
-            let last = bytes.iter().rposition(|byte| *byte != 0 || !has_room);
-            last.map_or(0, |it| it + 1)
-        };
-        let (used_before, used_now) = (used(&before), used(&now));
-        if before.get(..used_before) == now.get(..used_now) {
+        let now = self.opened(new)?;
+        let common = size.min(size_in_bytes);
+        let tails = common..size.max(size_in_bytes);
+        let has_same_front = has_same_bytes(&before, &now, 0..common)?;
+        // Room set aside is zeros; the other file has nothing there.
+        let has_same_used = has_same_front
+            && (tails.is_empty() || has_room && has_same_bytes(&before, &now, tails)?);
+        if has_same_used {
             let is_cut = self.len(new) < size;
             return Ok(is_cut.then_some(Change::Cut { size_in_bytes }));
         }
-        Ok(Some(if !has_room && before.starts_with(&now) {
-            Change::Cut { size_in_bytes }
-        } else {
-            Change::Rewritten { size_in_bytes }
-        }))
+        Ok(Some(
+            if !has_room && has_same_front && size_in_bytes < size {
+                Change::Cut { size_in_bytes }
+            } else {
+                Change::Rewritten { size_in_bytes }
+            },
+        ))
     }
+}
+
+/// Whether two files have the same bytes in a range; behind the end of one of them are zeros.
+fn has_same_bytes(before: &MappedFile, now: &Opened<'_>, range: Range<u64>) -> Result<bool, Error> {
+    let mut pieces = [vec![0; PIECE], vec![0; PIECE]];
+    let mut position = range.start;
+    while position < range.end {
+        let size = usize::try_from(range.end - position).map_or(PIECE, |it| it.min(PIECE));
+        let [was, is] = pieces
+            .each_mut()
+            .map(|piece| piece.get_mut(..size).unwrap_or_default());
+        was.fill(0);
+        let there = before.len().saturating_sub(position);
+        let there = usize::try_from(there).map_or(size, |it| it.min(size));
+        if let Some(part) = was.get_mut(..there).filter(|part| !part.is_empty()) {
+            before.read_exact_at(part, position)?;
+        }
+        now.read_at(is, position)?;
+        if was != is {
+            return Ok(false);
+        }
+        position += size as u64;
+    }
+    Ok(true)
 }

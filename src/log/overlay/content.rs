@@ -16,32 +16,35 @@ pub(super) struct Base {
     pub(super) len: u64,
 }
 
-/// The content of a file: `head`, then what of the base lies behind as many bytes, then zeros.
+/// The content of a file: the base, with what was written over it or behind it, and zeros where
+/// neither is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     pub(super) base: Option<Base>,
-    pub(super) head: Head,
+    pub(super) written: Written,
+    /// Where in the file these bytes begin.
+    pub(super) written_at: u64,
     pub(super) len: u64,
-    /// How the head can be made again.
+    /// How the written bytes can be made again.
     pub(super) recipe: Option<Arc<Recipe>>,
 }
 
 /// Bytes that were written to a file.
 #[derive(Clone, Debug)]
-pub(super) enum Head {
+pub(super) enum Written {
     /// In memory. The overlays of one dry run share them.
     Kept(Arc<Vec<u8>>),
     /// Made again when needed; so many of them count.
     Remade(Arc<Remade>, usize),
 }
 
-impl Default for Head {
+impl Default for Written {
     fn default() -> Self {
         Self::Kept(Arc::default())
     }
 }
 
-impl Head {
+impl Written {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Kept(bytes) => bytes.len(),
@@ -69,6 +72,19 @@ impl Content {
     /// Bytes that are more than room set aside.
     pub(super) fn data_len(&self) -> u64 {
         let base = self.base.as_ref().map_or(0, |base| base.len);
-        base.max(self.head.len() as u64).min(self.len)
+        base.max(self.written_end()).min(self.len)
+    }
+
+    /// Where the written bytes end; 0 if there are none.
+    pub(super) fn written_end(&self) -> u64 {
+        match self.written.len() as u64 {
+            0 => 0,
+            size => self.written_at.saturating_add(size),
+        }
+    }
+
+    /// Forgets what was written from `len` on.
+    pub(super) fn cut_written(&mut self, len: u64) {
+        self.written.truncate(len.saturating_sub(self.written_at));
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::changes::Change;
-use self::content::{Base, Content, Head};
+use self::content::{Base, Content, Written};
 pub use self::remade::{INDEX_MEMORY, IndexKind, IndexOf};
 use super::held_files::HeldFiles;
 use super::odd_entry::{Odd, OddEntry};
@@ -197,8 +197,8 @@ impl Overlay {
         let is_less = len < self.content(id).data_len();
         if let Some(content) = self.contents.get_mut(id.0) {
             content.len = len;
-            if len < content.head.len() as u64 {
-                content.head.truncate(len);
+            if len < content.written_end() {
+                content.cut_written(len);
                 content.recipe = None;
             }
             if let Some(base) = &mut content.base {
@@ -210,45 +210,71 @@ impl Overlay {
         }
     }
 
-    /// Writes bytes at `position`. What lies before them is taken into memory: for side files.
+    /// Writes bytes at `position`. They are kept in memory, with all that lies between them and
+    /// what was written before: for side files, which are written from one place on.
     ///
     /// # Errors
     /// If the file on the disk cannot be read.
     pub fn write_at(&mut self, id: FileId, bytes: &[u8], position: u64) -> Result<(), Error> {
-        let start = usize::try_from(position).unwrap_or(usize::MAX);
         self.keep(id)?;
-        let known = self.content(id).head.len();
-        let mut before = vec![0; start.saturating_sub(known)];
-        if !before.is_empty() {
-            self.read_at(id, &mut before, known as u64)?;
-        }
+        let end = position.saturating_add(bytes.len() as u64);
+        let content = self.content(id);
+        let (known_at, known_end) = match content.written_end() {
+            0 => (position, position),
+            known_end => (content.written_at, known_end),
+        };
+        // What lies between is written as well, so that it is one piece.
+        let in_front = self.bytes_between(id, end, known_at)?;
+        let behind = self.bytes_between(id, known_end, position)?;
         if let Some(content) = self.contents.get_mut(id.0)
-            && let Head::Kept(head) = &mut content.head
+            && let Written::Kept(written) = &mut content.written
         {
-            let head = Arc::make_mut(head);
-            head.extend_from_slice(&before);
-            let end = start + bytes.len();
-            if head.len() < end {
-                head.resize(end, 0);
+            let written = Arc::make_mut(written);
+            content.written_at = known_at.min(position);
+            if position < known_at {
+                let size = usize::try_from(known_at - position).unwrap_or(usize::MAX);
+                let front = [bytes, &in_front].concat();
+                written.splice(..0, front.into_iter().take(size));
             }
-            if let Some(room) = head.get_mut(start..end) {
+            written.extend_from_slice(&behind);
+            let start = usize::try_from(position - content.written_at).unwrap_or(usize::MAX);
+            let end = start.saturating_add(bytes.len());
+            if written.len() < end {
+                written.resize(end, 0);
+            }
+            if let Some(room) = written.get_mut(start..end) {
                 room.copy_from_slice(bytes);
             }
-            content.len = content.len.max(end as u64);
+        }
+        if let Some(content) = self.contents.get_mut(id.0) {
+            content.len = content.len.max(end);
             content.recipe = None;
         }
         self.note(id);
         Ok(())
     }
 
-    /// Takes the head into memory, if it is not there.
-    fn keep(&mut self, id: FileId) -> Result<(), Error> {
-        let head = match &self.content(id).head {
-            Head::Kept(_) => return Ok(()),
-            remade @ Head::Remade(..) => self.head_bytes(remade)?.into_owned(),
+    fn bytes_between(&self, id: FileId, start: u64, end: u64) -> Result<Vec<u8>, Error> {
+        let size = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+        let mut between = vec![0; size];
+        if size > 0 {
+            self.read_at(id, &mut between, start)?;
+        }
+        Ok(between)
+    }
+
+    /// Takes what was written into memory, if it is not there: for a file that is read here and
+    /// there.
+    ///
+    /// # Errors
+    /// If the file on the disk cannot be read.
+    pub fn keep(&mut self, id: FileId) -> Result<(), Error> {
+        let bytes = match &self.content(id).written {
+            Written::Kept(_) => return Ok(()),
+            remade @ Written::Remade(..) => self.written_bytes(remade)?.into_owned(),
         };
         if let Some(content) = self.contents.get_mut(id.0) {
-            content.head = Head::Kept(Arc::new(head));
+            content.written = Written::Kept(Arc::new(bytes));
         }
         Ok(())
     }
@@ -285,27 +311,28 @@ impl Overlay {
         let Some((name, size)) = self.original.get(id.0).cloned() else {
             return Ok(());
         };
-        let Head::Kept(head) = &content.head else {
+        let Written::Kept(written) = &content.written else {
             return Ok(());
         };
-        if head.is_empty() || (head.len() as u64) > size {
+        let kept = content.base.as_ref().map_or(0, |base| base.len);
+        let end = content.written_end();
+        // What was cut off in front of it may be others than the zeros that are there now.
+        if written.is_empty() || end > size || content.written_at > kept {
             return Ok(());
         }
-        let mut before = vec![0; head.len()];
+        let mut before = vec![0; written.len()];
         let original = Base {
             name: name.clone(),
             start: 0,
             len: size,
         };
         self.open_base(&original, Io::Read)?
-            .read_exact_at(&mut before, 0)?;
-        if before == **head
+            .read_exact_at(&mut before, content.written_at)?;
+        if before == **written
             && let Some(content) = self.contents.get_mut(id.0)
         {
-            let start = 0;
-            let kept = content.base.as_ref().map_or(0, |base| base.len);
-            let len = kept.max(before.len() as u64);
-            content.head = Head::default();
+            let (start, len) = (0, kept.max(end));
+            content.written = Written::default();
             content.base = Some(Base { name, start, len });
         }
         Ok(())
@@ -347,6 +374,37 @@ mod tests {
         assert_eq!(std::fs::read(dir.path().join("log")).unwrap(), b"abcdef");
         let cut = Change::Cut { size_in_bytes: 2 };
         assert_eq!(changes(&overlay), [("log".to_owned(), cut)]);
+    }
+
+    /// What is written far behind the beginning takes no more memory than it has bytes.
+    #[test]
+    fn bytes_written_far_behind_leave_those_in_front_on_the_disk() {
+        let (dir, _) = overlay(&[("index", b"abcdef")]);
+        let path = dir.path().join("index");
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let mut overlay = Overlay::new(&PartitionDir::open(dir.path()).unwrap(), Io::Mmap).unwrap();
+        let id = overlay.find(OsStr::new("index")).unwrap();
+        let read = |overlay: &Overlay, position| {
+            let mut bytes = [9; 4];
+            overlay.read_at(id, &mut bytes, position).unwrap();
+            bytes
+        };
+        overlay.write_at(id, b"yz", (1 << 40) - 1).unwrap();
+        overlay.write_at(id, b"x", (1 << 40) - 2).unwrap();
+        overlay.write_at(id, b"Z", 1 << 40).unwrap();
+        assert_eq!(overlay.len(id), (1 << 40) + 1);
+        assert_eq!(read(&overlay, 0), *b"abcd");
+        assert_eq!(read(&overlay, (1 << 40) - 3), *b"\0xyZ");
+        assert_eq!(overlay.content(id).written.len(), 3);
+        // In front of what was written.
+        overlay.set_len(id, 9);
+        overlay.write_at(id, b"89", 8).unwrap();
+        overlay.write_at(id, b"BC", 1).unwrap();
+        assert_eq!(bytes(&overlay, "index"), b"aBCdef\0\089");
+        assert_eq!(overlay.content(id).written_at, 1);
+        let rewritten = Change::Rewritten { size_in_bytes: 10 };
+        assert_eq!(changes(&overlay), [("index".to_owned(), rewritten)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::content::{Base, Content, Head};
+use super::content::{Base, Content, Written};
 use super::{FileId, Overlay};
 use crate::format::time_index::TimeIndexEntry;
 use crate::log::log_input_stream::{LogInputStream, StreamError};
@@ -72,17 +72,17 @@ impl Overlay {
     pub fn settle_index(&mut self, id: FileId, index: IndexOf) -> Result<(), Error> {
         self.settle(id)?;
         let log = self.content(index.log);
-        let Some(log) = log.base.clone().filter(|_| log.head.is_empty()) else {
+        let Some(log) = log.base.clone().filter(|_| log.written.is_empty()) else {
             return Ok(());
         };
         let Some(content) = self.contents.get_mut(id.0) else {
             return Ok(());
         };
-        let size = content.head.len() as u64;
-        if size == 0 {
+        let size = content.written.len() as u64;
+        if size == 0 || content.written_at != 0 {
             return Ok(());
         }
-        if let Head::Kept(bytes) = &mut content.head {
+        if let Written::Kept(bytes) = &mut content.written {
             Arc::make_mut(bytes).shrink_to_fit();
         }
         content.recipe = Some(Arc::new(Recipe { log, index }));
@@ -101,7 +101,7 @@ impl Overlay {
     /// whether it is another than before.
     fn forget(&mut self, id: FileId) -> Result<(), Error> {
         let content = self.content(id);
-        let (Some(recipe), Head::Kept(bytes)) = (&content.recipe, &content.head) else {
+        let (Some(recipe), Written::Kept(bytes)) = (&content.recipe, &content.written) else {
             return Ok(());
         };
         if !self.is_other(id, bytes)? {
@@ -114,7 +114,7 @@ impl Overlay {
         };
         let len = remade.len;
         if let Some(content) = self.contents.get_mut(id.0) {
-            content.head = Head::Remade(Arc::new(remade), len);
+            content.written = Written::Remade(Arc::new(remade), len);
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Overlay {
     /// Whether a file has other bytes than it had at first, as far as that is known without making
     /// them again.
     pub(super) fn is_known_to_be_other(content: &Content) -> bool {
-        matches!(&content.head, Head::Remade(remade, len) if *len == remade.len)
+        matches!(&content.written, Written::Remade(remade, len) if *len == remade.len)
     }
 
     /// Makes the bytes of an index again.
@@ -259,7 +259,7 @@ mod tests {
             overlay.open(id).unwrap().read_all().unwrap().into_owned()
         };
         for (id, expected) in [(index, &offsets), (time_index, &times)] {
-            assert!(matches!(overlay.content(id).head, Head::Remade(..)));
+            assert!(matches!(overlay.content(id).written, Written::Remade(..)));
             assert_eq!(&bytes(&overlay, id), expected);
         }
         let is_index = |it: &OsStr| it != OsStr::new(&name("log"));
@@ -310,7 +310,7 @@ mod tests {
                 ids.push(id);
             }
         }
-        let is_kept = |id: &FileId| matches!(overlay.content(*id).head, Head::Kept(_));
+        let is_kept = |id: &FileId| matches!(overlay.content(*id).written, Written::Kept(_));
         let kept: Vec<bool> = ids.iter().map(is_kept).collect();
         assert_eq!(kept, [false, false, false, false, true, true]);
     }

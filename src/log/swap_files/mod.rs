@@ -96,6 +96,7 @@ impl Swaps {
                 continue;
             };
             let index = offset_index(dir, *base_offset, io)?;
+            let index = index.as_ref().map(MappedFile::read_all).transpose()?;
             match next_offset(&log, index.as_deref().unwrap_or_default(), *base_offset) {
                 Ok(next_offset) => swaps.finished.push(Swap {
                     base_offset: *base_offset,
@@ -249,19 +250,16 @@ fn is_log(file: &FileEntry) -> bool {
     matches!(file.parsed.kind, LogFileKind::Log(_))
 }
 
-/// The bytes of the `.index` that belongs to a `.log.swap`.
-fn offset_index(dir: &PartitionDir, base_offset: i64, io: Io) -> Result<Option<Vec<u8>>, Error> {
+/// The `.index` that belongs to a `.log.swap`.
+fn offset_index(dir: &PartitionDir, base_offset: i64, io: Io) -> Result<Option<MappedFile>, Error> {
     let is_index = |file: &&FileEntry| {
         file.parsed.kind == LogFileKind::OffsetIndex(base_offset)
             && file.parsed.state == FileState::Swap
     };
-    let Some(file) = dir.files.iter().find(is_index) else {
-        return Ok(None);
-    };
-    let Some(file) = dir.open_file(file, io)? else {
-        return Ok(None);
-    };
-    Ok(Some(file.read_all()?.into_owned()))
+    match dir.files.iter().find(is_index) {
+        Some(file) => dir.open_file(file, io),
+        None => Ok(None),
+    }
 }
 
 /// The offset behind the last batch, looked for from the last index entry on, by sizes alone

@@ -248,10 +248,10 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
             base,
             offsets: offset_index
                 .as_ref()
-                .map(|file| OffsetIndexCheck::new(base, &file.bytes)),
+                .map(|file| OffsetIndexCheck::new(base, file.bytes())),
             times: time_index
                 .as_ref()
-                .map(|file| TimeIndexCheck::new(base, &file.bytes)),
+                .map(|file| TimeIndexCheck::new(base, file.bytes())),
             outside: (None, 0),
             last_offset: base - 1,
         };
@@ -264,12 +264,12 @@ impl<P: FnMut(u64), G> Pass<'_, P, G> {
         let mut found = Vec::new();
         if let (Some(check), Some(file)) = (walk.offsets, &offset_index) {
             let name = file.name();
-            let context = self.index_context(index, base, &name, &file.bytes);
+            let context = self.index_context(index, base, &name, file.bytes());
             check.finish(size, &context, &mut found);
         }
         if let (Some(check), Some(file)) = (walk.times, &time_index) {
             let name = file.name();
-            let context = self.index_context(index, base, &name, &file.bytes);
+            let context = self.index_context(index, base, &name, file.bytes());
             check.finish(&context, &mut found);
         }
         suspect_log(&mut found);

@@ -139,11 +139,27 @@ pub enum DecodeErrorKind {
     #[error("is not readable: {0}")]
     Text(String),
     /// A line of a text file that does not have the form it should.
-    #[error("is not readable in line {line}: '{}'", text.escape_debug())]
+    #[error("is not readable in line {line}: '{}'", shortened(text))]
     Line {
         /// Number of the line, counted from 1.
         line: u64,
-        /// What stands there.
+        /// What stands there; of a line of more than some thousand characters its beginning.
         text: String,
     },
+}
+
+/// Characters of a line that an error shows.
+const MAX_SHOWN: usize = 200;
+
+/// Text without what a terminal would obey, and not all of it if it is long.
+fn shortened(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(MAX_SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    if text.chars().nth(MAX_SHOWN).is_some() {
+        shown.push('\u{2026}');
+    }
+    shown
 }

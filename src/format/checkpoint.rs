@@ -107,12 +107,18 @@ pub(super) fn decode_entries<T>(
         return Ok(Vec::new());
     };
     let expected: i32 = count.number("entry count", count.text)?;
-    let mut entries = Vec::new();
+    let room = usize::try_from(expected).unwrap_or(0);
+    let (mut entries, mut found) = (Vec::new(), 0_u64);
     while let Some(line) = lines.next_line()? {
-        entries.push(decode_entry(&line)?);
+        let entry = decode_entry(&line)?;
+        found += 1;
+        // More than the file says are an error in the end, and need not be kept for it.
+        if entries.len() < room {
+            entries.push(entry);
+        }
     }
-    if usize::try_from(expected) != Ok(entries.len()) {
-        return Err(count.error("entry count", unexpected(expected, entries.len())));
+    if u64::try_from(expected) != Ok(found) {
+        return Err(count.error("entry count", unexpected(expected, found)));
     }
     Ok(entries)
 }

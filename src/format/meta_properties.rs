@@ -11,9 +11,12 @@
 //! Kafka writes the file as UTF-8 and reads it as Latin-1, which differs for no id it makes.
 //! Decides `MetaProperties`, `java.util.Properties.load`.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::kafka_uuid::KafkaUuid;
+use super::text::find_any;
 use crate::error::{DecodeError, DecodeErrorKind};
 
 const STRUCTURE: &str = "meta.properties";
@@ -39,12 +42,8 @@ impl MetaProperties {
     /// If an escape is malformed, the version is neither 0 nor 1, an id does not parse, or one is
     /// missing that the version requires. Positions are 0: a key may stand anywhere.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let properties = decode_properties(bytes)?;
-        // Of a key that comes twice the last value counts.
-        let get = |key: &str| {
-            let same = properties.iter().rev().find(|(name, _)| name == key);
-            same.map(|(_, value)| value.as_str())
-        };
+        let properties = known_properties(bytes)?;
+        let get = |key: &str| properties.get(key).map(String::as_str);
         let version = match get("version") {
             None => 0,
             // `String.trim` takes everything up to the space for white space.
@@ -144,26 +143,57 @@ impl std::fmt::Display for Escaped<'_> {
     }
 }
 
-/// The keys and values of a Java properties file, in the order of the file.
-fn decode_properties(bytes: &[u8]) -> Result<Vec<(String, String)>, DecodeError> {
-    let mut properties = Vec::new();
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let (line, behind) = take_logical_line(rest);
-        rest = behind;
-        if line.is_empty() {
-            continue;
-        }
+/// The keys of the file.
+const KEYS: [&str; 5] = [
+    "version",
+    "broker.id",
+    "node.id",
+    "cluster.id",
+    "directory.id",
+];
+
+/// The values of these. Of a key that comes twice the last one counts. Nothing else is kept: a file
+/// of zeros is one key.
+fn known_properties(bytes: &[u8]) -> Result<HashMap<&'static str, String>, DecodeError> {
+    let mut properties = HashMap::new();
+    for line in logical_lines(bytes) {
         let (key, value) = split_key(&line);
-        properties.push((unescape(key)?, unescape(value)?));
+        match known_key(key)? {
+            Some(key) => drop(properties.insert(key, unescape(value)?)),
+            None => check_escapes(value)?,
+        }
     }
     Ok(properties)
 }
 
+fn known_key(escaped: &[u8]) -> Result<Option<&'static str>, DecodeError> {
+    // Six bytes are the longest way to write a character.
+    let longest = KEYS.iter().map(|key| key.len()).max();
+    if Some(escaped.len() / 6) > longest {
+        return check_escapes(escaped).map(|()| None);
+    }
+    let key = unescape(escaped)?;
+    Ok(KEYS.into_iter().find(|known| *known == key))
+}
+
+/// The lines of a Java properties file that have a key, each with those it continues on.
+fn logical_lines(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let mut rest = bytes;
+    let lines = std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (line, behind) = take_logical_line(rest);
+        rest = behind;
+        Some(line)
+    });
+    lines.filter(|line| !line.is_empty())
+}
+
 /// The next line with those it continues on, without the white space in front of each; empty for a
 /// comment. Then what follows.
-fn take_logical_line(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
-    let mut line = Vec::new();
+fn take_logical_line(bytes: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
+    let mut line = Cow::Borrowed(&[][..]);
     let mut rest = bytes;
     let mut is_continued = false;
     loop {
@@ -174,11 +204,15 @@ fn take_logical_line(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
             return (line, rest);
         }
         let backslashes = natural.iter().rev().take_while(|b| **b == b'\\').count();
+        if backslashes % 2 == 0 && !is_continued {
+            return (Cow::Borrowed(natural), rest);
+        }
         if backslashes % 2 == 0 {
-            line.extend_from_slice(natural);
+            line.to_mut().extend_from_slice(natural);
             return (line, rest);
         }
-        line.extend_from_slice(natural.strip_suffix(b"\\").unwrap_or(natural));
+        let part = natural.strip_suffix(b"\\").unwrap_or(natural);
+        line.to_mut().extend_from_slice(part);
         if rest.is_empty() {
             return (line, rest);
         }
@@ -188,7 +222,7 @@ fn take_logical_line(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
 
 /// The bytes up to the next line end, and those behind it.
 fn take_natural_line(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+    let end = find_any(bytes, b"\n\r");
     let Some((line, rest)) = end.and_then(|end| bytes.split_at_checked(end)) else {
         return (bytes, &[]);
     };
@@ -208,15 +242,19 @@ fn trim_start(bytes: &[u8]) -> &[u8] {
 /// A key ends at the first `=`, `:` or white space without a backslash in front; between key and
 /// value stand white space and at most one `=` or `:`.
 fn split_key(line: &[u8]) -> (&[u8], &[u8]) {
-    let mut escaped = false;
-    let end = line.iter().position(|byte| {
-        let ends = !escaped && (matches!(byte, b'=' | b':') || is_blank(*byte));
-        escaped = *byte == b'\\' && !escaped;
-        ends
-    });
-    let (key, rest) = line
-        .split_at_checked(end.unwrap_or(line.len()))
-        .unwrap_or((line, &[]));
+    let mut end = 0;
+    let (key, rest) = loop {
+        let behind = line.get(end..).unwrap_or_default();
+        let Some(found) = find_any(behind, b"=: \t\x0c\\") else {
+            break (line, &[][..]);
+        };
+        end += found;
+        if behind.get(found) != Some(&b'\\') {
+            break line.split_at_checked(end).unwrap_or((line, &[]));
+        }
+        // What it escapes ends no key.
+        end += 2;
+    };
     let rest = trim_start(rest);
     let value = match rest.split_first() {
         Some((b'=' | b':', value)) => trim_start(value),
@@ -225,31 +263,45 @@ fn split_key(line: &[u8]) -> (&[u8], &[u8]) {
     (key, value)
 }
 
-/// Latin-1 with `\t`, `\n`, `\r`, `\f` and `\uXXXX`; before any other character a backslash is
-/// dropped.
+/// The text of a key or a value.
 fn unescape(bytes: &[u8]) -> Result<String, DecodeError> {
     let mut units: Vec<u16> = Vec::new();
+    each_unit(bytes, |unit| units.push(unit))?;
+    Ok(String::from_utf16_lossy(&units))
+}
+
+/// An error where [`unescape`] fails.
+fn check_escapes(bytes: &[u8]) -> Result<(), DecodeError> {
+    match find_any(bytes, b"\\") {
+        Some(first) => each_unit(bytes.get(first..).unwrap_or_default(), |_| {}),
+        None => Ok(()),
+    }
+}
+
+/// Latin-1 with `\t`, `\n`, `\r`, `\f` and `\uXXXX`; before any other character a backslash is
+/// dropped.
+fn each_unit(bytes: &[u8], mut push: impl FnMut(u16)) -> Result<(), DecodeError> {
     let mut rest = bytes.iter();
     while let Some(byte) = rest.next() {
         if *byte != b'\\' {
-            units.push(u16::from(*byte));
+            push(u16::from(*byte));
             continue;
         }
         match rest.next() {
-            Some(b't') => units.push(u16::from(b'\t')),
-            Some(b'n') => units.push(u16::from(b'\n')),
-            Some(b'r') => units.push(u16::from(b'\r')),
-            Some(b'f') => units.push(0x0c),
+            Some(b't') => push(u16::from(b'\t')),
+            Some(b'n') => push(u16::from(b'\n')),
+            Some(b'r') => push(u16::from(b'\r')),
+            Some(b'f') => push(0x0c),
             Some(b'u') => {
                 let digits = rest.as_slice().first_chunk::<4>();
-                units.push(digits.and_then(hex_unit).ok_or_else(malformed_escape)?);
+                push(digits.and_then(hex_unit).ok_or_else(malformed_escape)?);
                 rest = rest.as_slice().get(4..).unwrap_or_default().iter();
             }
-            Some(other) => units.push(u16::from(*other)),
+            Some(other) => push(u16::from(*other)),
             None => {}
         }
     }
-    Ok(String::from_utf16_lossy(&units))
+    Ok(())
 }
 
 fn hex_unit(digits: &[u8; 4]) -> Option<u16> {
@@ -273,8 +325,12 @@ mod tests {
     const VERSION_1: &[u8] = b"#\n#Sun Nov 29 16:15:46 UTC 2026\nnode.id=1\n\
         directory.id=ogYVyo_2mIRAc_6FXLdw1Q\nversion=1\ncluster.id=3_DpXHfhTY6ELLiqMo1AXg\n";
 
-    fn properties(text: &str) -> Vec<(String, String)> {
-        decode_properties(text.as_bytes()).unwrap()
+    fn properties(text: impl AsRef<[u8]>) -> Vec<(String, String)> {
+        let pairs = logical_lines(text.as_ref()).map(|line| {
+            let (key, value) = split_key(&line);
+            (unescape(key).unwrap(), unescape(value).unwrap())
+        });
+        pairs.collect()
     }
 
     fn pair(key: &str, value: &str) -> (String, String) {
@@ -356,7 +412,7 @@ mod tests {
         );
         assert_eq!(properties("a==b"), [pair("a", "=b")]);
         assert_eq!(properties("a=b\\"), [pair("a", "b")]);
-        let latin_1 = decode_properties(b"a=\xe9").unwrap();
+        let latin_1 = properties(b"a=\xe9");
         assert_eq!(latin_1, [pair("a", "\u{e9}")]);
     }
 

@@ -7,6 +7,9 @@ use std::str::FromStr;
 
 use crate::error::{DecodeError, DecodeErrorKind};
 
+/// Characters of a line that its error keeps: a file of zeros is one line.
+const MAX_KEPT: usize = 64 * 1024;
+
 /// What is said of a line that is not there.
 pub(crate) const ENDS_BEFORE: &str = "the file ends before it";
 
@@ -24,7 +27,7 @@ impl<'a> Line<'a> {
     pub(super) fn malformed(&self, field: &'static str) -> DecodeError {
         let kind = DecodeErrorKind::Line {
             line: self.number,
-            text: self.text.to_owned(),
+            text: self.text.chars().take(MAX_KEPT).collect(),
         };
         self.error(field, kind)
     }
@@ -46,9 +49,15 @@ impl<'a> Line<'a> {
     /// The words between runs of white space. White space in front makes an empty first word, as
     /// in `Pattern.split`; at the end it makes none.
     pub(super) fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.text
-            .trim_end_matches(is_space)
-            .split(is_space)
+        let mut rest = Some(self.text.trim_end_matches(is_space));
+        let words = std::iter::from_fn(move || {
+            let text = rest?;
+            let end = find_any(text.as_bytes(), SPACES).unwrap_or(text.len());
+            let (word, behind) = text.split_at_checked(end)?;
+            rest = behind.get(1..);
+            Some(word)
+        });
+        words
             .enumerate()
             .filter(|(index, word)| *index == 0 || !word.is_empty())
             .map(|(_, word)| word)
@@ -57,7 +66,20 @@ impl<'a> Line<'a> {
 
 /// The characters that `\s` stands for in a Java pattern: ASCII only.
 pub(super) fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\x0b' | '\x0c' | '\r')
+    u8::try_from(c).is_ok_and(|c| SPACES.contains(&c))
+}
+
+const SPACES: &[u8] = b" \t\n\x0b\x0c\r";
+
+/// Where the first of some ASCII characters stands. Fast where none does: a file of zeros may have
+/// gigabytes.
+pub(super) fn find_any(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    const PIECE: usize = 4096;
+    let mut pieces = bytes.chunks(PIECE).enumerate();
+    let is_in = |piece: &[u8]| wanted.iter().any(|it| piece.contains(it));
+    let (index, piece) = pieces.find(|(_, piece)| is_in(piece))?;
+    let inside = piece.iter().position(|byte| wanted.contains(byte))?;
+    Some(index * PIECE + inside)
 }
 
 /// The lines of a UTF-8 text; each ends at `\n`, `\r` or `\r\n`, the last one also at the end.
@@ -109,7 +131,7 @@ impl<'a> Lines<'a> {
     /// The next line, if there is one; an error if it reaches bytes that are no text.
     pub(super) fn next_line(&mut self) -> Result<Option<Line<'a>>, DecodeError> {
         let rest = self.text.get(self.position..).unwrap_or_default();
-        let line_end = rest.find(['\n', '\r']);
+        let line_end = find_any(rest.as_bytes(), b"\n\r");
         if self.is_cut && line_end.is_none() {
             return Err(no_utf8(self.structure, self.text.len()));
         }
@@ -139,6 +161,30 @@ fn no_utf8(structure: &'static str, position: usize) -> DecodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_is_found_in_any_piece() {
+        for at in [0, 1, 4095, 4096, 9000] {
+            let mut bytes = vec![b'a'; 9001];
+            assert_eq!(find_any(&bytes, b"\n\r"), None);
+            bytes[at] = b'\r';
+            assert_eq!(find_any(&bytes, b"\n\r"), Some(at));
+        }
+        assert_eq!(find_any(&[], b"\n"), None);
+    }
+
+    #[test]
+    fn an_error_keeps_the_beginning_of_a_line() {
+        let text = "\0".repeat(MAX_KEPT + 1);
+        let line = Lines::new("", text.as_bytes()).unwrap().next_line();
+        let error = line.unwrap().unwrap().malformed("");
+        let shown = error.to_string();
+        assert!(shown.len() < 1000 && shown.contains('\u{2026}'), "{shown}");
+        let DecodeErrorKind::Line { text, .. } = error.kind else {
+            panic!("{shown}");
+        };
+        assert_eq!(text.len(), MAX_KEPT);
+    }
 
     fn lines(text: &str) -> Vec<(u64, u64, &str)> {
         let mut lines = Lines::new("text", text.as_bytes()).unwrap();

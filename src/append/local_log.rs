@@ -349,24 +349,24 @@ impl LocalLog {
         Ok(end)
     }
 
-    /// Aborted transactions that a reader of these offsets has to know of
+    /// Gives `take` the aborted transactions that a reader of these offsets has to know of
     /// (`LocalLog.collectAbortedTransactions`).
     pub(super) fn collect_aborted(
         &self,
         fetch_offset: i64,
         upper_bound_offset: i64,
-    ) -> Result<Vec<AbortedTxn>, Error> {
-        let mut found = Vec::new();
+        mut take: impl FnMut(&AbortedTxn),
+    ) -> Result<(), Error> {
         let Some((&floor, _)) = self.segments.range(..=fetch_offset).next_back() else {
-            return Ok(found);
+            return Ok(());
         };
         for segment in self.segments.range(floor..).map(|(_, segment)| segment) {
             let index = &segment.txn_index;
-            if index.collect(fetch_offset, upper_bound_offset, &mut found)? {
+            if index.collect(fetch_offset, upper_bound_offset, &mut take)? {
                 break;
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 

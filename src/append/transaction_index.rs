@@ -137,12 +137,12 @@ impl TransactionIndex {
         &self,
         fetch_offset: i64,
         upper_bound_offset: i64,
-        into: &mut Vec<AbortedTxn>,
+        take: &mut impl FnMut(&AbortedTxn),
     ) -> Result<bool, Error> {
         let mut is_complete = false;
         self.for_each_row(|row| {
             if row.last_offset() >= fetch_offset && row.first_offset() < upper_bound_offset {
-                into.push(*row);
+                take(row);
             }
             is_complete = row.last_stable_offset() >= upper_bound_offset;
             break_if(is_complete)
@@ -271,10 +271,10 @@ mod tests {
 
         assert!(index.has_row_below(11).unwrap());
         assert!(index.has_row_below(10).is_err());
-        let mut found = Vec::new();
-        assert!(index.collect(0, 21, &mut found).unwrap());
-        assert_eq!(found.len(), 2);
-        assert!(index.collect(0, 100, &mut found).is_err());
+        let mut found = 0;
+        assert!(index.collect(0, 21, &mut |_| found += 1).unwrap());
+        assert_eq!(found, 2);
+        assert!(index.collect(0, 100, &mut |_| {}).is_err());
     }
 
     /// More rows than are read at once.

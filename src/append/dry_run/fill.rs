@@ -1,6 +1,6 @@
 //! How the row of a start is made: out of the directory, the log that was loaded, and the trace.
 
-use super::known::{Aborted, LeaderEpoch};
+use super::known::{AbortedList, LeaderEpoch};
 use super::row::{FileSize, Losses, RecoverRow, RecoveredSegmentRow, Segment, Start, Work};
 use crate::append::error::Error;
 use crate::append::load_trace::LoadTrace;
@@ -55,7 +55,7 @@ impl RecoverRow {
             snapshot_offset: None,
             snapshots_corrupt: Vec::new(),
             producers: Vec::new(),
-            aborted_transactions: Vec::new(),
+            aborted_transactions: AbortedList::default(),
             leader_epochs: Vec::new(),
             bytes_to_read: 0,
             work: Work::default(),
@@ -89,8 +89,8 @@ impl RecoverRow {
         self.producers = producers.map(KnownProducer::from).collect();
         self.producers.sort_by_key(|producer| producer.producer_id);
         let start = offsets.log_start_offset();
-        let rows = log.collect_aborted_transactions(start, i64::MAX)?;
-        self.aborted_transactions = rows.iter().map(Aborted::from).collect();
+        let known = &mut self.aborted_transactions;
+        log.each_aborted_transaction(start, i64::MAX, |row| known.push(row.into()))?;
         self.leader_epochs = log.leader_epochs().map(LeaderEpoch::from).collect();
         self.fill_work(&log.log.trace);
         Ok(())

@@ -32,6 +32,61 @@ impl From<&AbortedTxn> for Aborted {
     }
 }
 
+/// Rows of transaction indexes in their order. One that repeats the row before it is counted: an
+/// index of zeros has very many. As JSON each row stands for itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AbortedList {
+    runs: Vec<(Aborted, usize)>,
+}
+
+impl AbortedList {
+    /// Adds a row behind the others.
+    pub fn push(&mut self, row: Aborted) {
+        match self.runs.last_mut() {
+            Some((last, times)) if *last == row => *times += 1,
+            _ => self.runs.push((row, 1)),
+        }
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The rows that do not repeat the one before them.
+    pub fn distinct(&self) -> impl Iterator<Item = &Aborted> {
+        self.runs.iter().map(|(row, _)| row)
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl Iterator<Item = &Aborted> {
+        let runs = self.runs.iter();
+        runs.flat_map(|(row, times)| std::iter::repeat_n(row, *times))
+    }
+}
+
+impl Serialize for AbortedList {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for AbortedList {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Vec::<Aborted>::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Vec::<Aborted>::json_schema(generator)
+    }
+}
+
 /// A leader epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

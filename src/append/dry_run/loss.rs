@@ -141,7 +141,7 @@ impl DryRun {
         }
         let known: BTreeSet<(i64, i64)> = row
             .aborted_transactions
-            .iter()
+            .distinct()
             .map(|it| (it.producer_id, it.last_offset))
             .collect();
         let start = row.log_start_offset.unwrap_or(0);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::gone::GoneOffsets;
-use super::known::{Aborted, LeaderEpoch};
+use super::known::{AbortedList, LeaderEpoch};
 use crate::log::broker_start::{StartObstacle, cause};
 use crate::log::offset_ranges::OffsetRanges;
 use crate::log::overlay::Change;
@@ -111,7 +111,7 @@ pub struct RecoverRow {
     /// The producers the broker knows afterwards, by id.
     pub producers: Vec<KnownProducer>,
     /// Aborted transactions by the `.txnindex` files afterwards.
-    pub aborted_transactions: Vec<Aborted>,
+    pub aborted_transactions: AbortedList,
     /// Leader epochs afterwards.
     pub leader_epochs: Vec<LeaderEpoch>,
     /// Bytes of batches that are read.

@@ -235,9 +235,22 @@ impl PartitionLog {
         start_offset: i64,
         upper_bound_offset: i64,
     ) -> Result<Vec<AbortedTxn>, Error> {
+        let mut found = Vec::new();
+        self.each_aborted_transaction(start_offset, upper_bound_offset, |row| found.push(*row))?;
+        Ok(found)
+    }
+
+    /// The same one by one: an index of zeros has very many.
+    pub(super) fn each_aborted_transaction(
+        &self,
+        start_offset: i64,
+        upper_bound_offset: i64,
+        take: impl FnMut(&AbortedTxn),
+    ) -> Result<(), Error> {
         // Kafka passes the log start where the fetch offset belongs, from the segment of the
         // fetch offset on; here both are the start.
-        self.log.collect_aborted(start_offset, upper_bound_offset)
+        self.log
+            .collect_aborted(start_offset, upper_bound_offset, take)
     }
 
     // ---- segments ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ use super::row::AbortedRow;
 use super::segment::{Found, InLog, Segment, read_index};
 use super::unmatched::AtItsEnd;
 use super::{AbortedOptions, AbortedSummary};
+use crate::format::aborted_txn::ROW_SIZE;
 use crate::format::control_record::EndTransactionMarker;
 use crate::log::Error;
 use crate::log::batches::{Batch, BatchWalk, Entry};
@@ -85,7 +86,7 @@ impl<'a> Comparison<'a> {
         files: &SegmentFiles,
     ) -> Result<(), Error> {
         self.segment = read_index(self.dir, index, files, self.options.state.io)?;
-        self.summary.in_index += self.segment.rows.len() as u64;
+        self.summary.in_index += self.segment.rows.iter().map(|it| it.times).sum::<u64>();
         Ok(())
     }
 
@@ -150,7 +151,7 @@ impl<'a> Comparison<'a> {
         }
         self.look_for_next_transaction()?;
         self.dir.check_not_cut()?;
-        self.finish_segment(limit, emit)?;
+        self.finish_segment(limit, &mut |row| each_of(row, emit))?;
         Ok(goes_on)
     }
 
@@ -379,4 +380,20 @@ impl<'a> Comparison<'a> {
         });
         Ok(())
     }
+}
+
+/// Hands out a row as often as it is in the index.
+fn each_of<E>(
+    row: &AbortedRow<'_>,
+    emit: &mut impl FnMut(&AbortedRow<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    emit(row)?;
+    if row.times > 1 {
+        let mut row = row.clone();
+        for _ in 1..row.times {
+            row.position = row.position.map(|it| it + ROW_SIZE as u64);
+            emit(&row)?;
+        }
+    }
+    Ok(())
 }

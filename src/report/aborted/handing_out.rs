@@ -85,13 +85,14 @@ impl<'a> Comparison<'a> {
             return Ok(());
         }
         let count = |parts: &[Part]| parts.iter().map(|part| part.records).sum::<u64>();
-        self.summary.exposed_records += count(&found.exposed);
-        self.summary.hidden_records += count(&found.hidden);
+        let times = found.times();
+        self.summary.exposed_records += count(&found.exposed) * times;
+        self.summary.hidden_records += count(&found.hidden) * times;
         match found.finding {
-            Some(MISSING) => self.summary.missing += 1,
-            Some(SURPLUS) => self.summary.surplus += 1,
-            Some(STARTS_LATE) => self.summary.starts_late += 1,
-            Some(STABLE_OFFSET) => self.summary.hiding_others += 1,
+            Some(MISSING) => self.summary.missing += times,
+            Some(SURPLUS) => self.summary.surplus += times,
+            Some(STARTS_LATE) => self.summary.starts_late += times,
+            Some(STABLE_OFFSET) => self.summary.hiding_others += times,
             Some(_) | None => {}
         }
         if !self.wants(found) {
@@ -151,6 +152,7 @@ impl<'a> Comparison<'a> {
             log_last_stable_offset: in_log.map(|it| it.row.last_stable_offset),
             file: self.segment.file.clone(),
             position: found.in_index.map(|it| it.position),
+            times: found.times(),
             batches: in_log.map_or(found.rolled_back.len() as u64, |it| it.batches),
             records: in_log.map_or_else(|| records(&found.rolled_back), |it| it.records),
             size_in_bytes: in_log.map_or(0, |it| it.size_in_bytes),

@@ -40,6 +40,10 @@ pub struct AbortedRow<'a> {
     pub file: String,
     /// Byte position of the row in it.
     pub position: Option<u64>,
+    /// How many rows of the index behind each other say this, for whoever tells them as one.
+    #[serde(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub(in crate::report) times: u64,
     /// Data batches of the transaction in the log.
     pub batches: u64,
     /// Data records in the log, by the batch headers.

@@ -12,6 +12,8 @@ use crate::state::AbortedTxnRow;
 pub(super) struct IndexRow {
     pub(super) row: AbortedTxnRow,
     pub(super) position: u64,
+    /// How many rows behind each other say this, the one at `position` first.
+    pub(super) times: u64,
 }
 
 /// The rows of one segment.
@@ -100,6 +102,11 @@ impl Segment {
 }
 
 impl Found {
+    /// How many rows of the index this is.
+    pub(super) fn times(&self) -> u64 {
+        self.in_index.map_or(1, |it| it.times)
+    }
+
     pub(super) fn last_offset(&self) -> i64 {
         let in_log = self.in_log.map(|it| it.row.last_offset);
         let in_index = self.in_index.map(|it| it.row.last_offset);
@@ -129,20 +136,28 @@ pub(super) fn read_index(
     let rows = AbortedTxnRows::decode(&bytes);
     let positions = (0u64..).step_by(ROW_SIZE);
     segment.unreadable = rows.check_versions().err().map(|error| error.position);
-    segment.rows = rows
-        .rows()
-        .iter()
-        .zip(positions)
-        .map(|(row, position)| IndexRow {
-            row: AbortedTxnRow {
-                producer_id: row.producer_id(),
-                first_offset: row.first_offset(),
-                last_offset: row.last_offset(),
-                last_stable_offset: row.last_stable_offset(),
-            },
-            position,
-        })
-        .collect();
+    // Zeros are rows, and a file may have any number of them: those that repeat the one in front of
+    // them are one behind it.
+    let mut repeats = false;
+    for (row, position) in rows.rows().iter().zip(positions) {
+        let row = AbortedTxnRow {
+            producer_id: row.producer_id(),
+            first_offset: row.first_offset(),
+            last_offset: row.last_offset(),
+            last_stable_offset: row.last_stable_offset(),
+        };
+        match segment.rows.last_mut() {
+            Some(last) if last.row == row && repeats => last.times += 1,
+            last => {
+                repeats = last.is_some_and(|last| last.row == row);
+                segment.rows.push(IndexRow {
+                    row,
+                    position,
+                    times: 1,
+                });
+            }
+        }
+    }
     // As Kafka wrote them they rise already.
     segment.rows.sort_by_key(|it| it.row.last_offset);
     let torn = rows.torn_size() as u64;

@@ -83,7 +83,9 @@ pub fn aborted_statistics(
             first_offset,
             producer_id,
         };
-        in_index.extend(row.first_offset.filter(|_| row.in_index).map(from));
+        let known = row.first_offset.filter(|_| row.in_index).map(from);
+        // What is in the index twice hides no more than once.
+        in_index.extend(known.filter(|known| in_index.last() != Some(known)));
         in_log.extend(row.log_first_offset.map(from));
         Ok::<_, Error>(())
     })?;

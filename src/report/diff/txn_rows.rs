@@ -60,17 +60,20 @@ impl<'d> TxnRows<'d> {
                 continue;
             };
             let bytes = file.read_all()?;
-            let mut rows: Vec<TxnRow> = AbortedTxnRows::decode(&bytes)
-                .rows()
-                .iter()
-                .map(|row| TxnRow {
+            let mut rows: Vec<TxnRow> = Vec::new();
+            for row in AbortedTxnRows::decode(&bytes).rows() {
+                let row = TxnRow {
                     file: Rc::clone(&name),
                     producer_id: row.producer_id(),
                     first_offset: row.first_offset(),
                     last_offset: row.last_offset(),
                     last_stable_offset: row.last_stable_offset(),
-                })
-                .collect();
+                };
+                // One that repeats the row before it says nothing more: zeros are rows.
+                if rows.last() != Some(&row) {
+                    rows.push(row);
+                }
+            }
             file.check_unchanged()?;
             rows.sort_unstable_by_key(TxnRow::key);
             self.rows = rows.into_iter();

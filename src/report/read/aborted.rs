@@ -146,10 +146,14 @@ impl<'d> AbortedTransactions<'d> {
                 let passed = passed.count();
                 for row in rows.get(passed..).unwrap_or_default() {
                     if row.last_offset() >= start && row.first_offset() < upper_bound {
-                        listed.push(Listed {
+                        let row = Listed {
                             first_offset: row.first_offset(),
                             producer_id: row.producer_id(),
-                        });
+                        };
+                        // A file of zeros is one row over and over.
+                        if listed.last() != Some(&row) {
+                            listed.push(row);
+                        }
                     }
                     if row.last_stable_offset() >= upper_bound {
                         return (passed, true);

@@ -223,6 +223,10 @@ pub(super) fn of_aborted(
         String::new()
     };
     let why = row.reason.unwrap_or_default();
+    let repeated = match row.times {
+        1 => String::new(),
+        times => format!("; {times} rows that are the same"),
+    };
     let ranges = [&row.exposed_offsets, &row.hidden_offsets];
     let ranges: Vec<(i64, i64)> = ranges.into_iter().flatten().copied().collect();
     let kind = Kind::of_name(name);
@@ -249,7 +253,7 @@ pub(super) fn of_aborted(
                 .to_owned()
         },
         next_step: Some("kseg rebuild --only txnindex makes it anew".to_owned()),
-        ..of_row(row, severity, kind, format!("{why}{shown}"))
+        ..of_row(row, severity, kind, format!("{why}{repeated}{shown}"))
     })
 }
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use kseg::append::dry_run::RecoverRow;
+use kseg::append::dry_run::known::AbortedList;
 use kseg::append::dry_run::row::{Action, ActionKind, Start};
 use kseg::log::broker_start::{StartObstacles, outage};
 use kseg::report::gaps::range;
@@ -85,7 +86,7 @@ impl RecoverTable {
             producers: Vec::new(),
             files_after_start: Vec::new(),
             segments: Vec::new(),
-            aborted_transactions: Vec::new(),
+            aborted_transactions: AbortedList::default(),
             ..row
         }
     }

@@ -41,6 +41,13 @@ impl fmt::Display for ReadingCommand {
 }
 
 impl ReadingCommand {
+    /// The same with one more option.
+    pub fn with(&self, option: &'static str) -> Self {
+        let mut command = self.clone();
+        command.arguments.insert(1, option);
+        command
+    }
+
     /// Whether it has no rows for what is sound.
     pub fn tells_faults_only(&self) -> bool {
         self.arguments.first() == Some(&"verify") && self.arguments.contains(&"-o")

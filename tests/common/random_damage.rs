@@ -1,6 +1,7 @@
 //! Damage at random to the files of one partition directory, by a seed.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::segments::{magic, reseal};
@@ -80,6 +81,8 @@ pub(crate) fn damage(dir: &Path, random: &mut Random) -> Option<String> {
         "segment",
         "all",
         "name",
+        "length",
+        "length",
     ]);
     let fitting = match what {
         "segment" => return move_segment(dir, random),
@@ -91,6 +94,10 @@ pub(crate) fn damage(dir: &Path, random: &mut Random) -> Option<String> {
             return Some(format!("no {suffix}"));
         }
         "name" => return Some(odd_name(dir, &files, random)),
+        "length" => {
+            let indexes = [".index", ".timeindex", ".txnindex", ".swap", ".snapshot"];
+            of(*random.pick(&indexes))
+        }
         "batches" => of(".log"),
         "rows" => of(".snapshot"),
         suffix => of(suffix),
@@ -102,6 +109,7 @@ pub(crate) fn damage(dir: &Path, random: &mut Random) -> Option<String> {
     let how = match what {
         "batches" => change_batches(&dir.join(name), random),
         "rows" => change_rows(&dir.join(name), random),
+        "length" => Some(change_length(&dir.join(name), random)),
         _ => change_file(dir, name, random),
     };
     how.map(|how| format!("{name}: {how}"))
@@ -165,6 +173,53 @@ fn change_file(dir: &Path, name: &str, random: &mut Random) -> Option<String> {
     };
     fs::write(&path, bytes).unwrap();
     Some(how)
+}
+
+/// Another length: none or some entries, or the room of an active segment's index and beyond, no
+/// multiple of any entry now and then. What is new is a hole; of a long file the end may be none.
+fn change_length(path: &Path, random: &mut Random) -> String {
+    const ROOM: u64 = 10 << 20;
+    let lengths = [
+        0,
+        1,
+        7,
+        8,
+        11,
+        12,
+        13,
+        16,
+        24,
+        33,
+        34,
+        35,
+        68,
+        200,
+        1000,
+        8192,
+        8196,
+        65_536,
+        100_000,
+        ROOM - 8,
+        ROOM - 4,
+        ROOM - 1,
+        ROOM,
+        ROOM + 1,
+        ROOM + 8,
+        2 * ROOM + 3,
+    ];
+    let length = *random.pick(&lengths);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let size = file.metadata().unwrap().len();
+    file.set_len(length).unwrap();
+    let is_full = length > size && random.one_in(3);
+    if is_full {
+        // An entry behind zeros: the last one, and the only one of the new ones.
+        let entry = [0, 0, 0, 40, 0, 0, 0, 100];
+        let entry = &entry[..entry.len().min(usize::try_from(length - size).unwrap())];
+        file.write_all_at(entry, length - entry.len() as u64)
+            .unwrap();
+    }
+    format!("{length} bytes long, an entry at the end {is_full}")
 }
 
 /// A `leader-epoch-checkpoint`, sound more often than not.

@@ -4,6 +4,8 @@
 //! less than any of the files; a map of a file is none.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test stops where something is not as it must be"
 )]
 
@@ -166,4 +168,30 @@ fn leftovers_of_any_length_need_no_memory() {
         logs.enlarge(&logs.partition().join(&name), SIZE);
         logs.every_command(&name);
     }
+}
+
+/// What Kafka 4.3.1 did with these files: an index of 2 GiB is one byte too long for
+/// `FileChannel.map`. The last segment's are mapped at every start, the others' if the segment is
+/// recovered.
+#[test]
+fn an_index_that_cannot_be_mapped_ends_the_start() {
+    let name = format!("{LAST}.timeindex");
+    let logs = Logs::new();
+    let path = logs.partition().join(&name);
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(1 << 31).unwrap();
+    // Every segment is recovered after an unclean stop.
+    fs::remove_file(logs.root.join("recovery-point-offset-checkpoint")).unwrap();
+    let mut recover = program::kseg(logs.scratch.path());
+    recover.args(["recover", "-o", "ndjson"]);
+    recover.arg(logs.partition());
+    let run = reading_commands::finish_in_time(&mut recover, logs.scratch.path());
+    for row in run.stdout.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert_eq!(row["loads"], false, "{name}: {row}");
+        let error = &row["error"];
+        assert_eq!(error["exception"], "IllegalArgumentException", "{name}");
+        assert_eq!(error["stopsBroker"], true, "{name}");
+    }
+    assert_eq!(run.stdout.lines().count(), 2, "{name}");
 }

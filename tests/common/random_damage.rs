@@ -96,7 +96,8 @@ pub(crate) fn damage(dir: &Path, random: &mut Random) -> Option<String> {
         "name" => return Some(odd_name(dir, &files, random)),
         "length" => {
             let indexes = [".index", ".timeindex", ".txnindex", ".swap", ".snapshot"];
-            of(*random.pick(&indexes))
+            let suffix = *random.pick(&indexes);
+            of(suffix)
         }
         "batches" => of(".log"),
         "rows" => of(".snapshot"),

@@ -192,8 +192,8 @@ impl<G> Recovery<'_, G> {
         })
     }
 
-    /// The snapshot a broker would have after recovery if the log ended at `offset`, or at its end if
-    /// that is lower: as for the whole log, the state is loaded once more from the log start on
+    /// The snapshot a broker would have after recovery if the log ended at `offset`, or at its end
+    /// if that is lower: as for the whole log, the state is loaded once more from the log start on
     /// (`LogLoader.load`). Below the log start it is that of the segments alone.
     fn give_state_at<E: From<Error>>(&mut self, offset: i64) -> Result<(), E>
     where

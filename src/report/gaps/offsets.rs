@@ -253,7 +253,7 @@ impl<'d> Offsets<'d> {
     }
 
     /// Whether the cleaner was at work, as its checkpoint says or anything in the log.
-    pub(in crate::report) fn is_compacted(&mut self) -> Result<bool, Error> {
+    pub(super) fn is_compacted(&mut self) -> Result<bool, Error> {
         Ok(self.cleaner_offset.is_some() || self.is_compacted || self.is_compacted_later()?)
     }
 

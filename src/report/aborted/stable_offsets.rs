@@ -17,17 +17,19 @@ use crate::log::partition_walk::walk_partition;
 const MAX_WAITING: usize = 1000;
 
 impl Comparison<'_> {
-    /// An aborted transaction has ended: its row waits if it has more than the log gives.
+    /// A transaction has ended: its row waits if it has more than the log gives.
     pub(super) fn wait_for_next_transaction(&mut self) {
-        let place = self.segment.found.iter().rposition(|it| {
-            let rows = it.in_index.zip(it.in_log);
-            rows.is_some_and(|(index, log)| {
-                index.row.last_stable_offset > log.row.last_stable_offset
-            })
+        let ended_at = self.fold.ended().map(|ended| ended.marker.offset);
+        let Some(place) = self.segment.found.len().checked_sub(1) else {
+            return;
+        };
+        let last = self.segment.found.last();
+        let rows = last.and_then(|it| it.in_index.zip(it.in_log));
+        let waits = rows.is_some_and(|(index, log)| {
+            ended_at == Some(log.row.last_offset)
+                && index.row.last_stable_offset > log.row.last_stable_offset
         });
-        if let Some(place) = place.filter(|it| !self.waiting.contains(it))
-            && self.waiting.len() < MAX_WAITING
-        {
+        if waits && self.waiting.len() < MAX_WAITING {
             self.waiting.push(place);
         }
     }

@@ -281,6 +281,48 @@ fn what_is_wrong_behind_it_is_told() {
     }
 }
 
+/// A start that recovers nothing believes the last batch as it is, so the log ends behind it: what
+/// other files say of its end is right.
+#[test]
+fn a_log_ends_behind_a_damaged_last_batch() {
+    let of_fixture = |name: &str| partitions_below(&root().join("fixtures").join(name));
+    let partitions = ["s01-idempotent", "s02-txn-tv2", "s03-txn-tv1"];
+    let mut damaged = 0;
+    for partition in partitions.iter().flat_map(|name| of_fixture(name)) {
+        let dir = PartitionDir::open(&partition).unwrap();
+        let log = dir.file(dir.segments.last().unwrap().log).unwrap().name();
+        let bytes = fs::read(partition.join(&*log)).unwrap();
+        let Some(&(position, size)) = batches_of(&bytes).last() else {
+            continue;
+        };
+        if bytes[position + 43] & 0x80 != 0 || dir.topic().is_none_or(|it| it.starts_with("__")) {
+            continue;
+        }
+        let corrupt = |path: &Path| -> Vec<Value> {
+            let rows = verify(path).into_iter();
+            let corrupt = rows.filter(|row| row["severity"] == "corrupt");
+            corrupt.map(|row| row["kind"].clone()).collect()
+        };
+        let (_folder, path) = copy(&partition);
+        assert_eq!(corrupt(&path), Vec::<Value>::new(), "{}", path.display());
+        for (what, damage) in DAMAGES.iter().filter(|it| !it.0.starts_with("last offset")) {
+            let mut bytes = bytes.clone();
+            damage(&mut bytes[position..position + size]);
+            fs::write(path.join(&*log), bytes).unwrap();
+            let what = format!("{what} in {}", partition.display());
+            assert_eq!(corrupt(&path), ["bad-crc"], "{what}");
+            let lost = gaps(&path).into_iter().filter(|row| row["isLoss"] == true);
+            let lost = lost.map(|row| row["class"].clone());
+            assert!(
+                lost.collect::<Vec<_>>().iter().all(|it| it == "bad-crc"),
+                "{what}"
+            );
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 50, "{damaged}");
+}
+
 fn verify(path: &Path) -> Vec<Value> {
     rows(&["verify", "-o", "ndjson"], path)
 }

@@ -382,8 +382,16 @@ impl<'d> Offsets<'d> {
         let last = readable
             .last_offset
             .filter(|&last| first.is_some_and(|first| last >= first));
+        let is_batch = unreadable.class == GapClass::BAD_CRC;
         let first = first.or(Some(self.next_offset));
-        found.push(damage_finding(unreadable, first, last));
+        // Below the log start nobody misses it.
+        if !is_batch || last.is_none_or(|last| last >= self.log_start_offset) {
+            found.push(damage_finding(unreadable, first, last));
+        }
+        // A start that recovers nothing takes the log to end behind it.
+        if let Some(last) = last.filter(|_| is_batch) {
+            self.next_offset = last.saturating_add(1);
+        }
     }
 
     /// Tells offsets that lie in damaged bytes.

@@ -323,6 +323,29 @@ fn a_log_ends_behind_a_damaged_last_batch() {
     assert!(damaged > 50, "{damaged}");
 }
 
+/// Nor is what an earlier one says of its last offset the end (`LogSegment.readNextOffset`).
+#[test]
+fn a_damaged_last_offset_in_the_middle_is_not_the_log_end() {
+    let partition = root().join("fixtures/s01-idempotent/data/idem-create-0");
+    let dir = PartitionDir::open(&partition).unwrap();
+    let log = dir.file(dir.segments.last().unwrap().log).unwrap().name();
+    let mut bytes = fs::read(partition.join(&*log)).unwrap();
+    let batches = batches_of(&bytes);
+    let (position, _) = batches[batches.len() - 2];
+    let (_folder, path) = copy(&partition);
+    let ends = |start: &[&str]| {
+        let all = [&["lso", "--all", "-o", "ndjson"], start].concat();
+        let row = rows(&all, &path).swap_remove(0);
+        ["logEndOffset", "highWatermark", "lastStableOffset"].map(|key| row[key].clone())
+    };
+    let starts: [&[&str]; 2] = [&[], &["--as-loaded", "--start", "clean"]];
+    let sound = starts.map(ends);
+    // 2097152 offsets more.
+    bytes[position + 24] ^= 0x20;
+    fs::write(path.join(&*log), bytes).unwrap();
+    assert_eq!(starts.map(ends), sound);
+}
+
 fn verify(path: &Path) -> Vec<Value> {
     rows(&["verify", "-o", "ndjson"], path)
 }

@@ -110,7 +110,8 @@ impl Loaded {
             .map_or(from, |segment| segment.base_offset)
             .min(limit);
         let mut next_offset = None;
-        walk_partition(dir, options.io, first.saturating_sub(1), |_, entry| {
+        let last = dir.segments.len().saturating_sub(1);
+        walk_partition(dir, options.io, first.saturating_sub(1), |at, entry| {
             let (first_offset, last_offset) = match &entry {
                 Entry::Batch(batch) => (batch.header.base_offset(), batch.header.last_offset()),
                 Entry::Legacy(entry) => (i64::MAX, entry.header.offset()),
@@ -127,7 +128,10 @@ impl Loaded {
                 end = limit;
                 return Ok(ControlFlow::Break(()));
             }
-            end = end.max(last_offset.wrapping_add(1));
+            // Behind the last batch, be it the highest or not (`LogSegment.readNextOffset`).
+            if at.index == last {
+                end = last_offset.wrapping_add(1);
+            }
             if let Entry::Batch(batch) = entry
                 && last_offset >= from
             {

@@ -18,11 +18,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::partitions::{open, partitions_below, root};
+use common::partitions::{gap_rows as gaps, partitions_below, root};
 use kseg::format::record_batch_builder::BatchSettings;
-use kseg::log::Error;
 use kseg::log::partition_dir::PartitionDir;
-use kseg::report::gaps::{GapOptions, GapRow, find_gaps};
 use replicas::{TestBatch, abort, batch, replicate, transactional};
 use serde_json::{Value, json};
 use verify_run::folders;
@@ -45,17 +43,6 @@ const DAMAGES: [Damage; 9] = [
     ("control", |it| it[22] ^= 0x20),
     ("transactional", |it| it[22] ^= 0x10),
 ];
-
-fn gaps(path: &Path) -> Vec<Value> {
-    let (dir, checkpoints) = open(path);
-    let mut rows = Vec::new();
-    find_gaps::<Error>(&dir, checkpoints, &GapOptions::default(), |finding| {
-        rows.push(serde_json::to_value(GapRow::new(finding, &dir)).unwrap());
-        Ok(())
-    })
-    .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    rows
-}
 
 /// Whether a finding says that a producer, or who led the partition, went wrong.
 fn blames(row: &&Value) -> bool {
@@ -93,20 +80,6 @@ fn whole(bytes: &[u8]) -> usize {
     end
 }
 
-/// A partition, with all that lies beside it.
-fn copy(partition: &Path) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(partition.parent().unwrap()).unwrap() {
-        let from = entry.unwrap().path();
-        if from.is_file() {
-            fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
-        }
-    }
-    let path = folder.path().join(partition.file_name().unwrap());
-    folders::copy(partition, &path);
-    (folder, path)
-}
-
 /// Every batch of logs that brokers wrote, every field: nobody is blamed who was not before, what
 /// was wrong elsewhere is still told, and where anything is told at all the batch is.
 #[test]
@@ -125,7 +98,7 @@ fn a_damaged_header_blames_nobody() {
             continue;
         }
         let blamed: Vec<&Value> = sound.iter().filter(blames).collect();
-        let (_folder, path) = copy(&partition);
+        let (_folder, path) = folders::copy_partition(&partition);
         let logs = fs::read_dir(&path).unwrap().map(|it| it.unwrap().path());
         for log in logs.filter(is_log).collect::<Vec<_>>() {
             let bytes = fs::read(&log).unwrap();
@@ -303,7 +276,7 @@ fn a_log_ends_behind_a_damaged_last_batch() {
             let corrupt = rows.filter(|row| row["severity"] == "corrupt");
             corrupt.map(|row| row["kind"].clone()).collect()
         };
-        let (_folder, path) = copy(&partition);
+        let (_folder, path) = folders::copy_partition(&partition);
         assert_eq!(corrupt(&path), Vec::<Value>::new(), "{}", path.display());
         for (what, damage) in DAMAGES.iter().filter(|it| !it.0.starts_with("last offset")) {
             let mut bytes = bytes.clone();
@@ -332,7 +305,7 @@ fn a_damaged_last_offset_in_the_middle_is_not_the_log_end() {
     let mut bytes = fs::read(partition.join(&*log)).unwrap();
     let batches = batches_of(&bytes);
     let (position, _) = batches[batches.len() - 2];
-    let (_folder, path) = copy(&partition);
+    let (_folder, path) = folders::copy_partition(&partition);
     let ends = |start: &[&str]| {
         let all = [&["lso", "--all", "-o", "ndjson"], start].concat();
         let row = rows(&all, &path).swap_remove(0);

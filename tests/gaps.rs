@@ -15,24 +15,14 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use common::partitions::{broker_fixtures, cases, folders_in, json, open, partitions_below, root};
+use common::partitions::{
+    broker_fixtures, cases, folders_in, gap_rows as gaps, json, open, partitions_below, root,
+};
 use kseg::log::batches::Entry;
 use kseg::log::partition_walk::walk_partition;
 use kseg::log::{Error, Io};
-use kseg::report::gaps::{GapClass, GapOptions, GapRow, find_gaps};
+use kseg::report::gaps::{GapClass, GapOptions, find_gaps};
 use serde_json::{Value, json};
-
-/// The rows of a partition, as JSON.
-fn gaps(path: &Path) -> Vec<Value> {
-    let (dir, checkpoints) = open(path);
-    let mut rows = Vec::new();
-    find_gaps::<Error>(&dir, checkpoints, &GapOptions::default(), |finding| {
-        rows.push(serde_json::to_value(GapRow::new(finding, &dir)).unwrap());
-        Ok(())
-    })
-    .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    rows
-}
 
 fn of_kind<'r>(rows: &'r [Value], kind: &str) -> Vec<&'r Value> {
     rows.iter().filter(|row| row["kind"] == kind).collect()

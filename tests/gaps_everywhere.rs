@@ -49,15 +49,7 @@ struct Copy {
 
 impl Copy {
     fn of(partition: &Path) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for entry in fs::read_dir(partition.parent().unwrap()).unwrap() {
-            let from = entry.unwrap().path();
-            if from.is_file() {
-                fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
-            }
-        }
-        let path = folder.path().join(partition.file_name().unwrap());
-        folders::copy(partition, &path);
+        let (folder, path) = folders::copy_partition(partition);
         Self {
             _folder: folder,
             path,

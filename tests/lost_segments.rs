@@ -18,11 +18,9 @@ mod common;
 mod folders;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use common::partitions::{open, root};
-use kseg::log::Error;
-use kseg::report::gaps::{GapOptions, GapRow, find_gaps};
+use common::partitions::{gap_rows as rows, root};
 use serde_json::{Value, json};
 
 /// A copy of a partition of the incidents, with the checkpoints beside it, to be changed.
@@ -91,17 +89,6 @@ impl Copy {
         })
         .collect()
     }
-}
-
-fn rows(path: &Path) -> Vec<Value> {
-    let (dir, checkpoints) = open(path);
-    let mut rows = Vec::new();
-    find_gaps::<Error>(&dir, checkpoints, &GapOptions::default(), |finding| {
-        rows.push(serde_json::to_value(GapRow::new(finding, &dir)).unwrap());
-        Ok(())
-    })
-    .unwrap();
-    rows
 }
 
 fn missing(

@@ -20,9 +20,7 @@ mod segments;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use common::partitions::open;
-use kseg::log::Error;
-use kseg::report::gaps::{GapOptions, GapRow, find_gaps};
+use common::partitions::gap_rows;
 use segments::{Noise, Segment, reseal};
 use serde_json::{Value, json};
 
@@ -51,14 +49,7 @@ fn gaps(batches: &[Written]) -> Vec<Value> {
     let partition = folder.path().join("orders-0");
     fs::create_dir(&partition).unwrap();
     fs::write(partition.join("00000000000000000000.log"), log).unwrap();
-    let (dir, offsets) = open(&partition);
-    let mut rows = Vec::new();
-    find_gaps::<Error>(&dir, offsets, &GapOptions::default(), |finding| {
-        rows.push(serde_json::to_value(GapRow::new(finding, &dir)).unwrap());
-        Ok(())
-    })
-    .unwrap();
-    rows
+    gap_rows(&partition)
 }
 
 /// Epoch and sequences of those of a class.

@@ -33,6 +33,20 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// A copy of a partition, with the files that lie beside it; it goes with the folder.
+pub fn copy_partition(partition: &Path) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(partition.parent().unwrap()).unwrap() {
+        let from = entry.unwrap().path();
+        if from.is_file() {
+            fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
+        }
+    }
+    let path = folder.path().join(partition.file_name().unwrap());
+    copy(partition, &path);
+    (folder, path)
+}
+
 /// Gives a folder and the files in it an old time: what was written a moment ago is waited for.
 pub fn rest(folder: &Path) {
     let earlier = SystemTime::now() - Duration::from_secs(60);

@@ -4,9 +4,10 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kseg::log::Io;
 use kseg::log::checkpoints::{CheckpointedOffsets, Checkpoints};
 use kseg::log::partition_dir::PartitionDir;
+use kseg::log::{Error, Io};
+use kseg::report::gaps::{GapOptions, GapRow, find_gaps};
 use serde_json::Value;
 
 use super::cases::case_dirs;
@@ -30,6 +31,18 @@ pub fn folders_in(folder: &Path) -> Vec<PathBuf> {
 /// A JSON file; null if it is not there.
 pub fn json(path: &Path) -> Value {
     fs::read_to_string(path).map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+}
+
+/// The rows of `gaps` of a partition, as JSON.
+pub fn gap_rows(path: &Path) -> Vec<Value> {
+    let (dir, checkpoints) = open(path);
+    let mut rows = Vec::new();
+    find_gaps::<Error>(&dir, checkpoints, &GapOptions::default(), |finding| {
+        rows.push(serde_json::to_value(GapRow::new(finding, &dir)).unwrap());
+        Ok(())
+    })
+    .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    rows
 }
 
 /// A partition directory, with the checkpoints of the folder above it.

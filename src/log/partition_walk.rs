@@ -160,9 +160,7 @@ pub fn is_damaged_at(
         return Ok(false);
     };
     match BatchWalk::starting_at(&opened.file, position).next_entry() {
-        Some(Ok(Entry::Batch(batch))) if batch.position == position => {
-            Ok(!batch.is_plainly_valid() && !batch.is_valid()?)
-        }
+        Some(Ok(Entry::Batch(batch))) if batch.position == position => Ok(!batch.is_sound()?),
         Some(Err(error)) => Err(error),
         Some(Ok(_)) | None => Ok(false),
     }

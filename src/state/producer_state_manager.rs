@@ -301,6 +301,14 @@ impl ProducerStateManager {
         })
     }
 
+    /// Whether a transaction begins with a batch that was taken in.
+    #[must_use]
+    pub fn begins_transaction(&self, header: &RecordBatchHeader) -> bool {
+        let entry = self.last_entry(header.producer_id());
+        let begun = entry.and_then(ProducerStateEntry::current_txn_first_offset);
+        !header.attributes().is_control() && begun == Some(header.base_offset())
+    }
+
     // ---- verification ---------------------------------------------------------------------
 
     /// Asks for the guard that a transactional batch has to show when it is appended, the

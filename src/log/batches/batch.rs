@@ -145,6 +145,14 @@ impl<'w> Batch<'w> {
             && !self.file.has_changed()
     }
 
+    /// Whether the stored checksum is right, by the bytes at hand if they tell.
+    ///
+    /// # Errors
+    /// As [`Batch::is_valid`].
+    pub fn is_sound(&self) -> Result<bool, Error> {
+        Ok(self.is_plainly_valid() || self.is_valid()?)
+    }
+
     /// Whether the stored checksum is right.
     ///
     /// # Errors

@@ -122,11 +122,7 @@ impl<'a> Comparison<'a> {
                     break false;
                 }
                 let event = self.batch(at, &batch, batch.marker()?);
-                if event == TxnEvent::Ended {
-                    self.wait_for_next_transaction();
-                } else if !self.waiting.is_empty() {
-                    self.decide_waiting(batch.header);
-                }
+                self.pass_waiting(event, batch.header);
                 continue;
             }
             let Some(entry) = walk.next_entry() else {
@@ -138,11 +134,7 @@ impl<'a> Comparison<'a> {
             }
             let event = self.entry(at, &entry)?;
             if let Entry::Batch(batch) = &entry {
-                if event == TxnEvent::Ended {
-                    self.wait_for_next_transaction();
-                } else if !self.waiting.is_empty() {
-                    self.decide_waiting(batch.header);
-                }
+                self.pass_waiting(event, batch.header);
             }
         };
         self.index_rows_below(limit, AtItsEnd::SegmentEnd);

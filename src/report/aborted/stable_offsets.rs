@@ -12,13 +12,24 @@ use crate::format::record_batch::RecordBatchHeader;
 use crate::log::Error;
 use crate::log::batches::Entry;
 use crate::log::partition_walk::walk_partition;
+use crate::report::transactions::TxnEvent;
 
 /// Rows kept until the next transaction begins; all of them belong to one producer.
 const MAX_WAITING: usize = 1000;
 
 impl Comparison<'_> {
+    /// Follows rows that wait past a batch that was taken in.
+    #[inline]
+    pub(super) fn pass_waiting(&mut self, event: TxnEvent, header: &RecordBatchHeader) {
+        if event == TxnEvent::Ended {
+            self.wait_for_next_transaction();
+        } else if !self.waiting.is_empty() {
+            self.decide_waiting(header);
+        }
+    }
+
     /// A transaction has ended: its row waits if it has more than the log gives.
-    pub(super) fn wait_for_next_transaction(&mut self) {
+    fn wait_for_next_transaction(&mut self) {
         let ended_at = self.fold.ended().map(|ended| ended.marker.offset);
         let Some(place) = self.segment.found.len().checked_sub(1) else {
             return;
@@ -35,10 +46,8 @@ impl Comparison<'_> {
     }
 
     /// A batch that was taken in: it decides about the rows that wait if it begins a transaction.
-    pub(super) fn decide_waiting(&mut self, header: &RecordBatchHeader) {
-        let entry = self.fold.manager().last_entry(header.producer_id());
-        let begun = entry.and_then(|entry| entry.current_txn_first_offset());
-        if !header.attributes().is_control() && begun == Some(header.base_offset()) {
+    fn decide_waiting(&mut self, header: &RecordBatchHeader) {
+        if self.fold.manager().begins_transaction(header) {
             self.begins(header.producer_id(), header.base_offset());
         }
     }

@@ -55,7 +55,6 @@ use crate::log::offset_ranges::OffsetRanges;
 use crate::log::partition_dir::PartitionDir;
 use crate::log::partition_walk::find_batch;
 use crate::log::{Error, Io};
-use crate::report::gaps::OffsetRange;
 use crate::state::ReplicaLog;
 
 /// How to compare.
@@ -128,7 +127,6 @@ fn compare_logs(
 struct Walked<'d> {
     compare: Compare<'d>,
     log_end_offsets: Sides<i64>,
-    both_missing: Vec<OffsetRange>,
     vanished: Vec<PathBuf>,
 }
 
@@ -158,10 +156,7 @@ fn walk<'d>(
             vanished.extend(log.map(|log| dir.file_path(log)));
         }
     }
-    let Sides { left, right } = &compare.replicas;
-    let both_missing = shared_holes::shared(&left.lost, &right.lost);
     Ok(Walked {
-        both_missing,
         compare,
         log_end_offsets,
         vanished,
@@ -318,7 +313,7 @@ fn answer(
         if_right_leads: Some(if_right_leads),
         left_epoch_source: Some(known.left.source),
         right_epoch_source: Some(known.right.source),
-        both_missing: walked.both_missing,
+        both_missing: shared_holes::shared(&replicas.left.lost, &replicas.right.lost),
         batches_over_limit: compare.over_limit,
         records_not_looked_for: 0,
         both_corrupt: damage.both.into_iter().map(shared).collect(),

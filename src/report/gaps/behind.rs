@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use super::after_swaps::AfterSwaps;
-use super::doubt::is_sound;
 use super::finding::{Detail, Finding, GapClass, GapKind, OffsetRange};
 use super::offsets::{Offsets, Placed};
 use super::{GapOptions, find_gaps};
@@ -117,7 +116,7 @@ impl LostOffsets {
                     let (first, last) = (batch.header.base_offset(), batch.header.last_offset());
                     offsets.entry(placed(first, last, batch.position), found)?;
                     // Of a damaged marker nobody knows whose it is.
-                    if batch.header.attributes().is_control() && !is_sound(batch)? {
+                    if batch.header.attributes().is_control() && !batch.is_sound()? {
                         self.ranges.add(first, last);
                     }
                 }

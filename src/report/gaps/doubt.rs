@@ -76,7 +76,7 @@ fn first_bad(dir: &PartitionDir, io: Io, to: At) -> Result<Option<At>, Error> {
             return Ok::<_, Error>(ControlFlow::Continue(()));
         };
         let place = (at.index, batch.position);
-        if place <= to && !is_sound(&batch)? {
+        if place <= to && !batch.is_sound()? {
             bad = Some(place);
         }
         Ok(if bad.is_some() || place >= to {
@@ -86,11 +86,6 @@ fn first_bad(dir: &PartitionDir, io: Io, to: At) -> Result<Option<At>, Error> {
         })
     })?;
     Ok(bad)
-}
-
-/// Whether the checksum of a batch is right.
-pub(super) fn is_sound(batch: &Batch<'_>) -> Result<bool, Error> {
-    Ok(batch.is_plainly_valid() || batch.is_valid()?)
 }
 
 /// Whether believing a damaged header leads to findings of this kind. Others have been handed out
@@ -139,7 +134,7 @@ impl GapFold<'_> {
         begin: usize,
         found: &mut Vec<Finding>,
     ) -> Result<(), Error> {
-        if self.checksums != Checksums::InDoubt || doubt == Doubt::Itself && is_sound(batch)? {
+        if self.checksums != Checksums::InDoubt || doubt == Doubt::Itself && batch.is_sound()? {
             return Ok(());
         }
         let to = (at.index, batch.position);
@@ -164,12 +159,7 @@ impl GapFold<'_> {
         fold.checksums = Checksums::All;
         let mut again = Vec::new();
         walk_partition(self.dir, self.options.io, 0, |at, entry| {
-            let position = match &entry {
-                Entry::Batch(batch) => batch.position,
-                Entry::Legacy(entry) => entry.position,
-                Entry::Damage(damage) => damage.position,
-            };
-            let is_last = (at.index, position) == to;
+            let is_last = (at.index, entry.position()) == to;
             if is_last {
                 fold.offsets.enter(at.index, &mut again)?;
             }

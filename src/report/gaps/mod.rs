@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use self::after_swaps::AfterSwaps;
-use self::doubt::{Checksums, Doubt, is_sound};
+use self::doubt::{Checksums, Doubt};
 pub(super) use self::ends::lost_log;
 use self::offsets::{Offsets, Placed, Unreadable};
 use self::repeats::Repeats;
@@ -343,7 +343,7 @@ impl<'d> GapFold<'d> {
     ) -> Result<(), Error> {
         self.offsets.enter(at.index, found)?;
         let header = batch.header;
-        if self.checksums == Checksums::All && !is_sound(batch)? {
+        if self.checksums == Checksums::All && !batch.is_sound()? {
             self.has_damaged = true;
             self.offsets.unreadable(Unreadable {
                 segment: at.index,

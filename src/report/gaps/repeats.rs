@@ -5,7 +5,6 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use super::doubt::is_sound;
 use super::finding::{Detail, Finding, GapClass, OffsetRange};
 use crate::format::record_batch::RecordBatchHeader;
 use crate::log::batches::{Batch, Entry};
@@ -112,7 +111,7 @@ impl Repeats {
             if (Some(at.index), Some(batch.position)) > last {
                 return Ok(ControlFlow::Break(()));
             }
-            if !has_damaged || is_sound(&batch)? {
+            if !has_damaged || batch.is_sound()? {
                 lookup.batch(&batch, &mut self.behind)?;
             }
             Ok::<_, Error>(ControlFlow::Continue(()))

@@ -70,9 +70,7 @@ impl StableOffsetCheck {
         found: &mut Vec<Finding>,
     ) {
         let producer_id = header.producer_id();
-        let entry = manager.last_entry(producer_id);
-        let begun = entry.and_then(|entry| entry.current_txn_first_offset());
-        if header.attributes().is_control() || begun != Some(header.base_offset()) {
+        if !manager.begins_transaction(header) {
             return;
         }
         let next = header.base_offset();
